@@ -1,0 +1,44 @@
+//! Files that a command of ours prints: committed so that a reader needs no tool, compared so that
+//! they cannot go stale.
+
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+
+use crate::tool;
+
+/// A committed file and the cargo command that prints what it must be.
+pub(crate) struct Generated {
+    pub(crate) file: &'static str,
+    pub(crate) cargo: &'static [&'static str],
+}
+
+/// For example `Generated { file: "docs/reference/openapi.json", cargo: &["run", …, "openapi"] }`.
+pub(crate) const GENERATED: &[Generated] = &[];
+
+/// Fails for each file that is not what its command prints.
+pub(crate) fn check() -> Result<()> {
+    let mut stale = Vec::new();
+    for entry in GENERATED {
+        let wanted = tool::output(tool::cargo(entry.cargo))?;
+        if fs::read_to_string(tool::root().join(entry.file)).ok() != Some(wanted) {
+            stale.push(entry.file);
+        }
+    }
+    if !stale.is_empty() {
+        bail!("not up to date: {}; run `cargo xtask codegen`", stale.join(", "));
+    }
+    println!("{} generated files are up to date", GENERATED.len());
+    Ok(())
+}
+
+/// Writes each file anew.
+pub(crate) fn write(_: &[String]) -> Result<()> {
+    for entry in GENERATED {
+        let text = tool::output(tool::cargo(entry.cargo))?;
+        fs::write(tool::root().join(entry.file), text)
+            .with_context(|| format!("{} could not be written", entry.file))?;
+        println!("wrote {}", entry.file);
+    }
+    Ok(())
+}
