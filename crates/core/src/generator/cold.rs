@@ -1,0 +1,279 @@
+//! The cold path: moves time, waits, and settles what callers have drawn.
+//!
+//! `turn` is the only place that moves a word to another tick. It reserves before anything is waited
+//! for, so that callers are served in the order they came, and it reserves nothing it would have to
+//! abandon: a caller that cannot be served within its wait is refused first.
+
+use std::time::Duration;
+
+use super::Generator;
+use super::word::{CLOSED, SWITCHING};
+use crate::sync::{self, Ordering};
+use crate::{Id, Moment, Refusal, Tick, TickError, wait};
+
+/// A batch that needs longer than this for itself is refused; only long ticks come near it.
+const LONGEST_OWN_WAIT: Duration = Duration::from_secs(1);
+
+/// What a turn found and reserved.
+struct Turn {
+    /// The first reserved value; `word` itself if nothing was asked for.
+    at: u64,
+    /// The first value of the tick that is running.
+    tick_start: u64,
+    /// When it was looked at.
+    moment: Moment,
+}
+
+/// Where a drawn value stands against the running tick.
+enum Place {
+    Now,
+    /// Its tick begins in this many ticks.
+    Ahead(u64),
+    /// Its tick has passed, or it belongs to another lease: a gap.
+    Gone,
+}
+
+impl Generator {
+    /// Serves one id off the hot path; `drawn` is a value already taken from the word.
+    #[cold]
+    pub(super) fn next_cold(&self, drawn: Option<u64>, max_wait: Duration) -> Result<Id, Refusal> {
+        self.settle_one(drawn, max_wait).inspect_err(|refusal| self.counters.refused(*refusal))
+    }
+
+    fn settle_one(&self, mut drawn: Option<u64>, max_wait: Duration) -> Result<Id, Refusal> {
+        let mut give_up_ns = None;
+        loop {
+            let (value, turn) = match drawn {
+                Some(value) => (value, self.turn(0, Duration::ZERO)?),
+                None => {
+                    let turn = self.turn(1, max_wait)?;
+                    (turn.at, turn)
+                }
+            };
+            match self.place(value, turn.tick_start) {
+                Place::Now => return Ok(self.shape.compose(value)),
+                Place::Gone => drawn = None,
+                Place::Ahead(ticks) => {
+                    self.wait_for(ticks, &turn.moment, max_wait, &mut give_up_ns)?;
+                    drawn = Some(value);
+                }
+            }
+        }
+    }
+
+    /// Fills a batch in runs, each tick's run settled by the same comparison as a single id.
+    pub(super) fn fill(&self, ids: &mut [Id]) -> Result<(), Refusal> {
+        self.fill_runs(ids).inspect_err(|refusal| self.counters.refused(*refusal))
+    }
+
+    fn fill_runs(&self, mut ids: &mut [Id]) -> Result<(), Refusal> {
+        // A batch waits for its own further ticks as well as behind others.
+        let own_ticks = (ids.len() as u64 - 1) / self.shape.cap;
+        let own = Duration::from_nanos(own_ticks.saturating_mul(self.span.tick_ns));
+        let max_wait = self.max_wait.saturating_add(own.min(LONGEST_OWN_WAIT));
+        let mut give_up_ns = None;
+        while !ids.is_empty() {
+            let mut turn = self.turn(ids.len() as u64, max_wait)?;
+            let (mut value, end) = (turn.at, turn.at + ids.len() as u64);
+            while value < end {
+                match self.place(value, turn.tick_start) {
+                    Place::Now => {
+                        let run = end.min(self.shape.next_tick_start(value)) - value;
+                        let (now, later) = ids.split_at_mut(usize::try_from(run).unwrap_or(0));
+                        // Values of one tick compose to neighbouring ids.
+                        let first = self.shape.compose(value).get();
+                        for (id, n) in now.iter_mut().zip(0..) {
+                            *id = Id::new_unchecked(first + n);
+                        }
+                        (ids, value) = (later, value + run);
+                    }
+                    Place::Ahead(ticks) => {
+                        self.wait_for(ticks, &turn.moment, max_wait, &mut give_up_ns)?;
+                        turn = self.turn(0, Duration::ZERO)?;
+                    }
+                    // What is left of the reservation becomes a gap; the rest is reserved anew.
+                    Place::Gone => break,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at the clock and moves the word to the running tick, reserving `n` values if the last of
+    /// them can be served within `max_wait`.
+    fn turn(&self, n: u64, max_wait: Duration) -> Result<Turn, Refusal> {
+        let mut rounds = 0u32;
+        loop {
+            if self.page.forked() {
+                return Err(Refusal::Forked);
+            }
+            // ORDERING: Acquire pairs with the Release half of the swap in `open`: the lease read below
+            // is that of this word or a later one, and a later one fails the exchange at the end.
+            let word = self.word.0.load(Ordering::Acquire);
+            if word & CLOSED != 0 {
+                if word & SWITCHING != SWITCHING {
+                    return Err(self.past_time_end().unwrap_or(Refusal::NoLease));
+                }
+                self.look_again(&mut rounds);
+                continue;
+            }
+            // ORDERING: Acquire, after the word and before the exchange; see `open`.
+            let from = Tick(self.lease.from.load(Ordering::Acquire));
+            let until = Tick(self.lease.until.load(Ordering::Acquire));
+            let deadline_ns = self.lease.deadline_ns.load(Ordering::Acquire);
+
+            let gauge_now = self.gauge();
+            let moment = self.clock.now();
+            let tick = self.format.tick_at(moment).map_err(refusal_of)?;
+            let left_ns = self.left_of(tick, &moment);
+            if tick >= until || moment.boot_ns >= deadline_ns {
+                return Err(Refusal::WindowEnd);
+            }
+            if tick < from {
+                return Err(Refusal::NotYet {
+                    retry_after: self.time_until(from.0 - tick.0, left_ns),
+                });
+            }
+            let tick_start = self.shape.tick_start(word, tick);
+            let at = if word < tick_start { tick_start + self.shape.carried(word) } else { word };
+            if n > 0 {
+                self.admit(at, n, tick, until, left_ns, max_wait)?;
+            }
+            // ORDERING: AcqRel; the reservation is one with the word the lease was read for. Relaxed on
+            // failure: nothing read is used, the loop begins anew.
+            let moved =
+                self.word.0.compare_exchange(word, at + n, Ordering::AcqRel, Ordering::Relaxed);
+            if moved.is_err() {
+                self.look_again(&mut rounds);
+                continue;
+            }
+            // The last value of the tick is never published away: callers would only draw gaps.
+            if at + n < tick_start + self.shape.cap && self.shape.publishable(tick_start) {
+                let left_ns = left_ns.min(deadline_ns - moment.boot_ns);
+                self.page.publish(tick_start, self.span.since(gauge_now, left_ns));
+            } else {
+                self.page.park();
+            }
+            return Ok(Turn { at, tick_start, moment });
+        }
+    }
+
+    /// Refuses `n` values from `at` if the last lies past the window, or further ahead than `max_wait`.
+    fn admit(
+        &self,
+        at: u64,
+        n: u64,
+        tick: Tick,
+        until: Tick,
+        left_ns: u64,
+        max_wait: Duration,
+    ) -> Result<(), Refusal> {
+        if at + n > self.shape.end(at) {
+            return Err(Refusal::TimeEnd);
+        }
+        let last_tick = self.shape.tick(at + n - 1);
+        if last_tick >= until {
+            return Err(Refusal::WindowEnd);
+        }
+        let ticks_ahead = last_tick.since(tick);
+        if ticks_ahead == 0 {
+            return Ok(());
+        }
+        let needed = self.time_until(ticks_ahead, left_ns);
+        if needed <= max_wait {
+            return Ok(());
+        }
+        // What others have reserved lies at most a wait ahead; more means that the clock fell back.
+        let first_ahead = self.time_until(self.shape.tick(at).since(tick), left_ns);
+        let tick_length = Duration::from_nanos(self.span.tick_ns);
+        if first_ahead > self.max_wait.max(max_wait).saturating_add(tick_length * 2) {
+            let deficit_ms = u64::try_from(first_ahead.as_millis()).unwrap_or(u64::MAX);
+            return Err(Refusal::ClockBehind { deficit_ms, retry_after: first_ahead });
+        }
+        Err(Refusal::TickFull {
+            retry_after: needed.saturating_sub(max_wait).max(Duration::from_nanos(left_ns)),
+        })
+    }
+
+    /// The comparison of the hot path, with the reason when it fails.
+    fn place(&self, value: u64, tick_start: u64) -> Place {
+        if value.wrapping_sub(tick_start) < self.shape.cap {
+            Place::Now
+        } else if value > tick_start
+            && self.shape.generator_id(value) == self.shape.generator_id(tick_start)
+        {
+            Place::Ahead(self.shape.tick(value).since(self.shape.tick(tick_start)))
+        } else {
+            Place::Gone
+        }
+    }
+
+    /// Waits until a tick begins, if that is within `max_wait` of the first time it was needed.
+    fn wait_for(
+        &self,
+        ticks: u64,
+        seen: &Moment,
+        max_wait: Duration,
+        give_up_ns: &mut Option<u64>,
+    ) -> Result<(), Refusal> {
+        let tick = self.format.tick_at(*seen).map_err(refusal_of)?;
+        let wait = self.time_until(ticks, self.left_of(tick, seen));
+        let target_ns = seen.boot_ns.saturating_add(nanos(wait));
+        let give_up_ns = *give_up_ns.get_or_insert(seen.boot_ns.saturating_add(nanos(max_wait)));
+        if target_ns > give_up_ns {
+            return Err(Refusal::TickFull { retry_after: wait });
+        }
+        self.counters.waited();
+        wait::until_boot_ns(&*self.clock, target_ns)
+    }
+
+    /// Nanoseconds that are left of the tick at this moment.
+    fn left_of(&self, tick: Tick, moment: &Moment) -> u64 {
+        let into_ms = moment.unix_ms.abs_diff(self.format.unix_ms(tick));
+        let into_ns = into_ms * 1_000_000 + u64::from(moment.sub_ms_ns);
+        self.span.tick_ns.saturating_sub(into_ns)
+    }
+
+    /// Time until the tick begins that is `ticks` after the running one, of which `left_ns` are left.
+    fn time_until(&self, ticks: u64, left_ns: u64) -> Duration {
+        match ticks {
+            0 => Duration::ZERO,
+            more => Duration::from_nanos(
+                (more - 1).saturating_mul(self.span.tick_ns).saturating_add(left_ns),
+            ),
+        }
+    }
+
+    fn past_time_end(&self) -> Option<Refusal> {
+        match self.format.tick_at(self.clock.now()) {
+            Err(TickError::TimeEnd { .. }) => Some(Refusal::TimeEnd),
+            _ => None,
+        }
+    }
+
+    fn look_again(&self, rounds: &mut u32) {
+        *rounds = rounds.saturating_add(1);
+        // The other side may have lost its core between two instructions.
+        if rounds.is_multiple_of(64) { wait::give_way() } else { sync::relax() }
+    }
+
+    pub(super) fn check_batch(&self, n: usize) -> Result<(), Refusal> {
+        if n == 0 || n > Generator::MAX_BATCH {
+            let refusal = Refusal::BatchSize { asked: n, limit: Generator::MAX_BATCH };
+            self.counters.refused(refusal);
+            return Err(refusal);
+        }
+        Ok(())
+    }
+}
+
+fn refusal_of(error: TickError) -> Refusal {
+    match error {
+        TickError::BeforeEpoch { missing_ms } => Refusal::BeforeEpoch { missing_ms },
+        TickError::TimeEnd { .. } => Refusal::TimeEnd,
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

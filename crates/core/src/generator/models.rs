@@ -1,0 +1,192 @@
+//! loom models: every interleaving, within a preemption bound, of issue, turn, renew, close and switch.
+//!
+//! Run by `cargo xtask test --only loom`, once as is and once with loads made read-modify-writes. The
+//! layouts are tiny, so that a tick fills and a window ends within a few steps. The store's part is
+//! played by a second generator that is opened where the first was closed.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::*;
+use crate::Layout;
+use crate::clock::ScriptedClock;
+
+const EPOCH: i64 = Format::DEFAULT.epoch_ms();
+
+/// Ticks of two ids, so that most calls move time.
+fn tiny() -> Format {
+    Format::new(Layout::new(40, 21, 2).unwrap(), 1, EPOCH).unwrap()
+}
+
+fn generator(format: Format, tick: i64) -> (std::sync::Arc<ScriptedClock>, Generator) {
+    let clock = ScriptedClock::at_ms(EPOCH + tick);
+    let generator = Generator::new(format, clock.clone());
+    (clock, generator)
+}
+
+fn window(format: Format, generator_id: u64, from: u64, until: u64) -> Window {
+    Window::new(format.layout(), generator_id, Tick(from), Tick(until)).unwrap()
+}
+
+fn assert_distinct(mut ids: Vec<Id>) {
+    ids.sort_unstable();
+    assert!(ids.is_sorted_by(|a, b| a < b), "an id was issued twice: {ids:?}");
+}
+
+fn model(body: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(3));
+    builder.check(body);
+}
+
+fn take(generator: &Generator, calls: usize) -> Vec<Id> {
+    (0..calls).filter_map(|_| generator.try_next_id().ok()).collect()
+}
+
+#[test]
+fn loom_issue_beside_issue_and_a_new_tick() {
+    model(|| {
+        let (clock, generator) = generator(tiny(), 100);
+        generator.open(window(tiny(), 5, 0, 200), u64::MAX).unwrap();
+        let generator = Arc::new(generator);
+        let other = {
+            let generator = Arc::clone(&generator);
+            thread::spawn(move || {
+                let mut ids = take(&generator, 2);
+                clock.advance_ms(1);
+                ids.extend(take(&generator, 2));
+                assert!(ids.is_sorted_by(|a, b| a < b));
+                ids
+            })
+        };
+        let mut ids = take(&generator, 3);
+        assert!(ids.is_sorted_by(|a, b| a < b));
+        ids.extend(other.join().unwrap());
+        assert_distinct(ids);
+    });
+}
+
+#[test]
+fn loom_close_beside_issue_gives_back_nothing_used() {
+    model(|| {
+        let (clock, generator) = generator(tiny(), 100);
+        generator.open(window(tiny(), 5, 0, 200), u64::MAX).unwrap();
+        let generator = Arc::new(generator);
+        let holder = {
+            let generator = Arc::clone(&generator);
+            thread::spawn(move || take(&generator, 3))
+        };
+        let closed = generator.close().unwrap();
+        // Another holder gets the same generator id from the first tick given back.
+        clock.advance_ms(1);
+        let next_format = tiny();
+        let next = Generator::new(next_format, clock);
+        let until = closed.unused_from.0 + 10;
+        next.open(window(next_format, 5, closed.unused_from.0, until), u64::MAX).unwrap();
+        let mut ids = take(&next, 2);
+        ids.extend(holder.join().unwrap());
+        assert_distinct(ids);
+    });
+}
+
+#[test]
+fn loom_switch_beside_issue_stays_inside_each_window() {
+    model(|| {
+        let (clock, generator) = generator(tiny(), 100);
+        generator.open(window(tiny(), 5, 0, 101), u64::MAX).unwrap();
+        let generator = Arc::new(generator);
+        let caller = {
+            let generator = Arc::clone(&generator);
+            thread::spawn(move || {
+                let ids = take(&generator, 3);
+                assert!(ids.is_sorted_by(|a, b| a < b));
+                ids
+            })
+        };
+        clock.advance_ms(1);
+        // The window of generator id 5 ends where that of 4 begins.
+        generator.open(window(tiny(), 4, 101, 200), u64::MAX).unwrap();
+        let mut ids = take(&generator, 1);
+        ids.extend(caller.join().unwrap());
+        for id in &ids {
+            let parts = tiny().decode(*id);
+            match parts.generator_id {
+                5 => assert!(parts.tick < Tick(101), "{parts:?} after its window"),
+                4 => assert!(parts.tick >= Tick(101), "{parts:?} before its window"),
+                other => panic!("generator id {other} was never leased"),
+            }
+        }
+        assert_distinct(ids);
+    });
+}
+
+#[test]
+fn loom_renew_beside_issue_never_lets_an_id_past_what_was_confirmed() {
+    model(|| {
+        let (clock, generator) = generator(tiny(), 100);
+        generator.open(window(tiny(), 5, 0, 101), u64::MAX).unwrap();
+        let generator = Arc::new(generator);
+        let caller = {
+            let generator = Arc::clone(&generator);
+            thread::spawn(move || {
+                let mut ids = take(&generator, 1);
+                clock.advance_ms(1);
+                ids.extend(take(&generator, 2));
+                ids
+            })
+        };
+        generator.extend(Tick(102), u64::MAX);
+        generator.extend(Tick(101), u64::MAX); // late and lower
+        let mut ids = caller.join().unwrap();
+        ids.extend(take(&generator, 1));
+        for id in &ids {
+            assert!(tiny().decode(*id).tick < Tick(102));
+        }
+        assert!(ids.iter().any(|id| tiny().decode(*id).tick == Tick(101)), "renewed, yet not used");
+        assert_distinct(ids);
+    });
+}
+
+#[test]
+fn loom_reopening_the_same_generator_id_repeats_nothing() {
+    model(|| {
+        let (clock, generator) = generator(tiny(), 100);
+        generator.open(window(tiny(), 5, 0, 101), u64::MAX).unwrap();
+        let generator = Arc::new(generator);
+        let caller = {
+            let generator = Arc::clone(&generator);
+            thread::spawn(move || take(&generator, 3))
+        };
+        let closed = generator.close().unwrap();
+        clock.advance_ms(1);
+        let from = closed.unused_from.0;
+        generator.open(window(tiny(), 5, from, from + 9), u64::MAX).unwrap();
+        let mut ids = take(&generator, 3);
+        ids.extend(caller.join().unwrap());
+        assert_distinct(ids);
+    });
+}
+
+#[test]
+fn loom_batch_beside_issue_and_close() {
+    model(|| {
+        let (clock, generator) = generator(tiny(), 100);
+        generator.open(window(tiny(), 5, 0, 200), u64::MAX).unwrap();
+        let generator = Arc::new(generator);
+        clock.advance_at_each_reading_ns(150_000);
+        let batch = {
+            let generator = Arc::clone(&generator);
+            thread::spawn(move || generator.next_ids(3).unwrap_or_default())
+        };
+        let mut ids = take(&generator, 1);
+        let unused_from = generator.close().unwrap().unused_from;
+        let batch = batch.join().unwrap();
+        assert!(batch.is_empty() || batch.len() == 3);
+        assert!(batch.is_sorted_by(|a, b| a < b));
+        ids.extend(batch);
+        for id in &ids {
+            assert!(tiny().decode(*id).tick < unused_from, "{id:?} was given back");
+        }
+        assert_distinct(ids);
+    });
+}
