@@ -244,15 +244,13 @@ fn fixed<const BASE: usize, const CHUNK: u32>(
     digits: &[u8; BASE],
     length: u8,
 ) -> IdText {
-    #[expect(clippy::cast_possible_truncation, reason = "a base is at most 62")]
-    let base = const { BASE as u32 };
     let chunk_values = const { (BASE as u64).pow(CHUNK) };
+    const { assert!((BASE as u64).pow(CHUNK) <= 1 << u32::BITS) };
+    #[expect(clippy::cast_possible_truncation, reason = "at most 2^32 by the assertion")]
+    let base = BASE as u32;
     let mut bytes = [b'0'; ROOM];
     for chunk in bytes.rchunks_mut(CHUNK as usize) {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "less than `chunk_values`, at most 2^32"
-        )]
+        #[expect(clippy::cast_possible_truncation, reason = "less than 2^32 by the assertion")]
         let mut low = (value % chunk_values) as u32;
         value /= chunk_values;
         for byte in chunk.iter_mut().rev() {
@@ -272,7 +270,6 @@ fn decimal(mut value: u64) -> IdText {
     let mut length: u8 = 0;
     let (pairs, _) = bytes.as_chunks_mut::<2>();
     for pair in pairs.iter_mut().rev() {
-        #[expect(clippy::cast_possible_truncation, reason = "less than 100")]
         let low = (value % 100) as usize;
         *pair = PAIRS[low];
         length += if value < 10 { 1 } else { 2 };
