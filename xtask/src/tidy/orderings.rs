@@ -26,19 +26,7 @@ fn is_test(path: &str) -> bool {
 }
 
 fn file_findings(path: &str, text: &str) -> Vec<Finding> {
-    let lines: Vec<&str> = text
-        .lines()
-        .take_while({
-            // Test modules end a file.
-            let mut gated = false;
-            move |line| {
-                let opens = gated && line.starts_with("mod ") && line.ends_with('{');
-                gated = line.starts_with("#[cfg(") && line.contains("test")
-                    || gated && line.starts_with("#[");
-                !opens
-            }
-        })
-        .collect();
+    let lines = outside_tests(text);
     let mut found = Vec::new();
     for (index, line) in lines.iter().enumerate() {
         let code = line.split("//").next().unwrap_or_default();
@@ -51,6 +39,21 @@ fn file_findings(path: &str, text: &str) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// The lines of a file, with those of its test modules left empty.
+fn outside_tests(text: &str) -> Vec<&str> {
+    let (mut gated, mut inside) = (false, false);
+    let keep = |line| {
+        inside |= gated && str::starts_with(line, "mod ") && line.ends_with('{');
+        gated =
+            line.starts_with("#[cfg(") && line.contains("test") || gated && line.starts_with("#[");
+        let kept = if inside { "" } else { line };
+        // rustfmt puts nothing but the end of an item at the start of a line with a brace.
+        inside &= line != "}";
+        kept
+    };
+    text.lines().map(keep).collect()
 }
 
 fn names_an_ordering(code: &str) -> bool {
@@ -103,7 +106,9 @@ mod tests {
     fn comparisons_comments_and_tests_need_none() {
         assert!(lines("fn a() {\n    Ordering::Less\n}\n").is_empty());
         assert!(lines("// As with Ordering::Relaxed\n").is_empty());
-        assert!(lines("#[cfg(test)]\nmod tests {\n    Ordering::Relaxed\n}\n").is_empty());
+        let module = "#[cfg(test)]\nmod tests {\n    Ordering::Relaxed\n}\n";
+        assert!(lines(module).is_empty());
+        assert_eq!(lines(&format!("{module}Ordering::Relaxed\n")), [5]);
         let model = tree_of(&[("crates/core/src/loom_tests.rs", "Ordering::Relaxed\n")]);
         assert!(findings(&model).is_empty());
     }
