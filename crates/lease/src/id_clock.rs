@@ -1,0 +1,1 @@
+//! The id clock. Under construction.

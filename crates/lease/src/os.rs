@@ -1,0 +1,76 @@
+//! The one door to the system: its clocks, its counter, its word on forks.
+//!
+//! Everything else takes a clock as a value. `clippy.toml` holds this door shut elsewhere.
+
+use std::fs;
+
+use snowlease_core::ForkGuard;
+
+/// The wall clock in nanoseconds since 1970; negative before. Steps when it is set.
+pub fn wall_ns() -> i128 {
+    read(libc::CLOCK_REALTIME)
+}
+
+/// The wall clock in whole milliseconds since 1970.
+pub fn wall_ms() -> i64 {
+    i64::try_from(wall_ns().div_euclid(1_000_000)).unwrap_or(i64::MAX)
+}
+
+/// Nanoseconds since boot; never steps, counts suspend.
+pub fn boot_ns() -> u64 {
+    u64::try_from(read(libc::CLOCK_BOOTTIME)).unwrap_or(0)
+}
+
+fn read(clock: libc::clockid_t) -> i128 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid, exclusive place for the answer. The call cannot fail for the two clocks
+    // above, which every Linux since 2.6.39 has; if it did, `time` would stay 0 and no id be issued.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+}
+
+/// Whether the kernel itself keeps time by the processor's counter, so that it is fit to be a gauge.
+pub fn counter_is_trusted() -> bool {
+    let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let source = fs::read_to_string(path).unwrap_or_default();
+    matches!(source.trim(), "tsc" | "arch_sys_counter")
+}
+
+/// The kernel's own view of the wall clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelTime {
+    /// How far off the wall clock may be, in µs, by the kernel's estimate.
+    pub max_error_us: i64,
+    /// Whether some daemon keeps it synchronised, as far as the kernel knows.
+    pub synchronised: bool,
+}
+
+/// Asks the kernel how good the wall clock is. `None` where it does not say.
+pub fn kernel_time() -> Option<KernelTime> {
+    // SAFETY: all-zero is a valid `timex`; with `modes` 0 the call only reads.
+    let mut state: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: `state` is a valid, exclusive place for the answer.
+    let status = unsafe { libc::adjtimex(&raw mut state) };
+    (status >= 0).then_some(KernelTime {
+        max_error_us: state.maxerror,
+        synchronised: state.status & libc::STA_UNSYNC == 0,
+    })
+}
+
+/// Has the kernel wipe a generator's page in forked children.
+pub fn fork_guard() -> ForkGuard {
+    fn advise(start: *mut u8, bytes: usize, advice: libc::c_int) {
+        // SAFETY: the range is memory that the caller owns, whole pages of it, private and anonymous as
+        // all heap memory is. A kernel before 4.14 refuses the advice, and forks then go unnoticed.
+        unsafe { libc::madvise(start.cast(), bytes, advice) };
+    }
+    ForkGuard {
+        protect: |start, bytes| advise(start, bytes, libc::MADV_WIPEONFORK),
+        unprotect: |start, bytes| advise(start, bytes, libc::MADV_KEEPONFORK),
+    }
+}
+
+/// The host's name, for labels; empty if it has none.
+pub fn host_name() -> String {
+    fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+}

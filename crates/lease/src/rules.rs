@@ -1,0 +1,181 @@
+//! What a store decides: pure functions from a cell and an ask to the next cell or a refusal.
+//!
+//! Every store calls these and makes the compare and the write around them one atomic step. With that:
+//!
+//! * acquire and renew only add ticks at or above the cell's `until`;
+//! * release only cuts a tail that was never used;
+//! * so windows of one generator id that were granted and not given back never overlap (I2), `until`
+//!   falls only by what release cuts off (I1), and `seq` never repeats (I6).
+
+use snowlease_core::Tick;
+
+use crate::store::Carries;
+use crate::{
+    Acquire, AcquireError, Cell, Grant, LeaseEntry, Meta, Mode, Release, ReleaseError, Renew,
+    RenewError, Renewal, TokenHash,
+};
+
+/// What is to be done with a cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision<T> {
+    /// Put this cell in place of the one that was looked at, then give the answer.
+    Put(Cell, T),
+    /// Leave the cell as it is and give the answer.
+    Keep(T),
+}
+
+/// Whether anything can be granted to this ask at all, whatever the cells are.
+///
+/// # Errors
+///
+/// Each [`AcquireError`] that does not depend on a cell.
+pub fn admit(meta: &Meta, ask: &Acquire) -> Result<(), AcquireError> {
+    if ask.format != meta.format {
+        return Err(AcquireError::Format { store: meta.format, asked: ask.format });
+    }
+    if meta.mode == Mode::Frozen {
+        return Err(AcquireError::Frozen);
+    }
+    if ask.from < meta.floor {
+        return Err(AcquireError::Quarantined { floor: meta.floor });
+    }
+    if ask.from >= ask.until || ask.until.0 > meta.format.layout().max_tick() + 1 {
+        return Err(AcquireError::Window { from: ask.from, until: ask.until });
+    }
+    Ok(())
+}
+
+/// Grants this cell if it is free, or answers again if it is the asker's already.
+///
+/// Call [`admit`] first. `None`: the cell is neither; try another.
+pub fn acquire(
+    meta: &Meta,
+    generator_id: u64,
+    cell: &Cell,
+    ask: &Acquire,
+) -> Option<Decision<Grant>> {
+    let token = ask.request_key.token().hash();
+    let grant = |cell: &Cell| Grant {
+        generator_id,
+        from: cell.from,
+        until: cell.until,
+        seq: cell.seq,
+        draining: cell.draining,
+        reference_ms: None,
+    };
+    if cell.token == token {
+        return Some(Decision::Keep(grant(cell)));
+    }
+    if cell.draining || cell.until > ask.from || ask.from < meta.floor || ask.from >= ask.until {
+        return None;
+    }
+    let granted = Cell {
+        until: ask.until,
+        draining: false,
+        from: ask.from,
+        seq: cell.seq + 1,
+        granted_at_ms: ask.now_ms,
+        format: meta.format.fingerprint(),
+        token,
+        holder: ask.holder.clone(),
+    };
+    let answer = grant(&granted);
+    Some(Decision::Put(granted, answer))
+}
+
+/// Moves `until` up for whoever shows the token of this very cell.
+///
+/// # Errors
+///
+/// [`RenewError::NotYours`], [`RenewError::Quarantined`].
+pub fn renew(meta: &Meta, cell: &Cell, ask: &Renew) -> Result<Decision<Renewal>, RenewError> {
+    let (token, next) = (ask.token.hash(), ask.next_hash());
+    let answer = |cell: &Cell| Renewal {
+        until: cell.until,
+        seq: cell.seq,
+        token: if cell.token == next { Carries::Next } else { Carries::Token },
+        draining: cell.draining,
+        reference_ms: None,
+    };
+    if cell.token == TokenHash::NOBODY || (cell.token != token && cell.token != next) {
+        return Err(RenewError::NotYours { reason: why_not(cell) });
+    }
+    // Not the cell the holder knows: an operator's drain, or an earlier attempt of this renewal. Nothing
+    // may be decided from an old view, and nothing is lost: the holder adopts what is answered.
+    if cell.token != token || cell.seq != ask.seq {
+        return Ok(Decision::Keep(answer(cell)));
+    }
+    if meta.floor > cell.until {
+        return Err(RenewError::Quarantined { floor: meta.floor });
+    }
+    let until = ask.until.min(Tick(meta.format.layout().max_tick() + 1));
+    if until <= cell.until {
+        return Ok(Decision::Keep(answer(cell)));
+    }
+    let renewed = Cell { until, seq: cell.seq + 1, token: next, ..cell.clone() };
+    let answer = answer(&renewed);
+    Ok(Decision::Put(renewed, answer))
+}
+
+/// Cuts the window at the first unused tick and frees the cell for whoever shows its token.
+///
+/// `seq` need not be the cell's: the holder has closed its gate for good, so whatever has happened to the
+/// cell since, nothing from `unused_from` on is ever used.
+///
+/// # Errors
+///
+/// [`ReleaseError::NotYours`], [`ReleaseError::OutsideWindow`].
+pub fn release(cell: &Cell, ask: &Release) -> Result<Cell, ReleaseError> {
+    let shown = [Some(&ask.token), ask.next.as_ref()];
+    let mine = shown.into_iter().flatten().any(|token| token.hash() == cell.token);
+    if cell.token == TokenHash::NOBODY || !mine || ask.seq > cell.seq {
+        return Err(ReleaseError::NotYours { reason: why_not(cell) });
+    }
+    if ask.unused_from < cell.from || ask.unused_from > cell.until {
+        return Err(ReleaseError::OutsideWindow { from: cell.from, until: cell.until });
+    }
+    Ok(Cell {
+        until: ask.unused_from,
+        seq: cell.seq + 1,
+        token: TokenHash::NOBODY,
+        holder: crate::Holder::nobody(),
+        ..cell.clone()
+    })
+}
+
+/// The cell with the draining mark set or taken back; `None` if it is so already.
+pub fn drain(cell: &Cell, draining: bool) -> Option<Cell> {
+    (cell.draining != draining).then(|| Cell { draining, seq: cell.seq + 1, ..cell.clone() })
+}
+
+/// The floor after a quarantine: never lower than it was, nor than any window that is known.
+pub fn quarantine(meta: &Meta, at_least: Tick, largest_until: Tick) -> Tick {
+    meta.floor.max(at_least).max(largest_until)
+}
+
+/// The longest window ever granted, in ticks, given one more.
+pub fn longest_window(meta: &Meta, now: Tick, until: Tick) -> u64 {
+    meta.longest_window.max(until.since(now))
+}
+
+/// A cell as it may be shown.
+pub fn entry(generator_id: u64, cell: Cell) -> LeaseEntry {
+    LeaseEntry {
+        generator_id,
+        from: cell.from,
+        until: cell.until,
+        seq: cell.seq,
+        held: cell.is_held(),
+        draining: cell.draining,
+        granted_at_ms: cell.granted_at_ms,
+        holder: cell.holder,
+    }
+}
+
+fn why_not(cell: &Cell) -> &'static str {
+    if cell.is_held() {
+        "the generator id has another holder, or another copy of this one has renewed"
+    } else {
+        "the generator id was released"
+    }
+}

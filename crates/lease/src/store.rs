@@ -1,0 +1,474 @@
+//! What a store promises: the seam between leases and whatever serialises them.
+//!
+//! The trait is blocking: a holder calls it from a thread of its own, so that nothing on an
+//! application's executor can starve a renewal, and a service calls it from its blocking threads. Every
+//! method returns within the time of one attempt that the store was made with, whatever the network or
+//! the disk does.
+//!
+//! The decisions themselves are the same everywhere and live in [`rules`](crate::rules); a store makes
+//! each of them one atomic step. [`testing::suite`](crate::testing) checks all of this on any store.
+
+use std::fmt;
+
+use snowlease_core::{Format, Tick};
+
+use crate::{CellError, Holder, RequestKey, Token, TokenHash};
+
+/// Grants, renews and takes back leases.
+pub trait LeaseStore: fmt::Debug + Send + Sync {
+    /// What this store is for, and how it stands.
+    ///
+    /// # Correct only if
+    ///
+    /// the format and range are those every grant is checked against. Nothing is decided from the rest.
+    ///
+    /// # Errors
+    ///
+    /// [`Outage`]: try again.
+    fn status(&self) -> Result<StoreStatus, Outage>;
+
+    /// Grants a free generator id, the one that has been free longest if the store can tell.
+    ///
+    /// # Correct only if
+    ///
+    /// * the checks of [`rules::acquire`](crate::rules::acquire) and the write are one atomic step against
+    ///   every other call on the same cell;
+    /// * before any free cell is taken, it was looked for one that carries the key's token already, and
+    ///   that one is answered instead: asking again never takes a second generator id;
+    /// * the grant survives loss of power of the store before this returns `Ok`.
+    ///
+    /// # Shape and units
+    ///
+    /// `from` and `until` are ticks of the store's format. The window granted may begin later or end
+    /// earlier than asked; only what is answered may be used.
+    ///
+    /// # Errors
+    ///
+    /// See [`AcquireError`]. After [`Outage::unknown`] ask again with the same key.
+    fn acquire(&self, ask: &Acquire) -> Result<Grant, AcquireError>;
+
+    /// Moves `until` of a held cell up.
+    ///
+    /// # Correct only if
+    ///
+    /// * the checks of [`rules::renew`](crate::rules::renew) and the write are one atomic step: a compare
+    ///   of the whole cell and a put, never "the token matches, set `until`";
+    /// * the new cell survives loss of power of the store before this returns `Ok`.
+    ///
+    /// # Shape and units
+    ///
+    /// The answer is the cell as it stands: extended as asked, extended less (a service clamps windows to
+    /// its own clock), or unchanged (nothing to extend, or the cell was changed beside the holder and is
+    /// still its own). The holder adopts it.
+    ///
+    /// # Errors
+    ///
+    /// See [`RenewError`]. After [`Outage::unknown`] ask again with the same `next`.
+    fn renew(&self, ask: &Renew) -> Result<Renewal, RenewError>;
+
+    /// Cuts a window at the first tick that was not used, and frees the generator id.
+    ///
+    /// # Correct only if
+    ///
+    /// the checks of [`rules::release`](crate::rules::release) and the write are one atomic step. The
+    /// caller has closed its gate before: it never uses a tick from `unused_from` on.
+    ///
+    /// # Errors
+    ///
+    /// See [`ReleaseError`]. After [`Outage::unknown`] ask again; "not yours" then means that it is done.
+    fn release(&self, ask: &Release) -> Result<(), ReleaseError>;
+
+    /// Every cell that is held or draining or was ever granted, by generator id. Tokens never leave a store.
+    ///
+    /// # Errors
+    ///
+    /// [`Outage`]: try again.
+    fn list(&self) -> Result<Vec<LeaseEntry>, Outage>;
+}
+
+/// What an operator may do to a store. Nothing here deletes a cell or forces a reclaim: waiting for a
+/// window to end is always safe.
+pub trait Administer: LeaseStore {
+    /// Marks a generator id as draining, or takes the mark back: it is not granted again, and its holder
+    /// moves to another one at its next renewal.
+    ///
+    /// # Errors
+    ///
+    /// [`Outage`]; an unknown generator id is one with `detail` saying so.
+    fn drain(&self, generator_id: u64, draining: bool) -> Result<(), Outage>;
+
+    /// Stops or resumes granting. Holders go on renewing.
+    ///
+    /// # Errors
+    ///
+    /// [`Outage`]: try again.
+    fn set_mode(&self, mode: Mode) -> Result<(), Outage>;
+
+    /// Raises the floor to `max(floor, at_least, every stored until)`, and returns it. While the floor is
+    /// above a cell's `until`, that cell is neither granted nor renewed.
+    ///
+    /// # Correct only if
+    ///
+    /// it is one atomic step with respect to grants and renewals, and the floor never falls (I6).
+    ///
+    /// # Errors
+    ///
+    /// [`Outage`]: try again; a floor raised twice does no harm.
+    fn quarantine(&self, at_least: Tick) -> Result<Tick, Outage>;
+}
+
+/// What a store was made for. Written once; the floor and mode change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meta {
+    /// The one format of every id issued under this store.
+    pub format: Format,
+    /// The first and the last generator id it grants.
+    pub range: (u64, u64),
+    /// Whether it grants.
+    pub mode: Mode,
+    /// No window begins below this tick, and none that ends below it is renewed.
+    pub floor: Tick,
+    /// The longest window ever granted, in ticks: how long a forgotten holder may go on.
+    pub longest_window: u64,
+}
+
+/// Whether a store grants leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// It does.
+    Open,
+    /// An operator has stopped it; renewals go on.
+    Frozen,
+}
+
+/// How a store stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreStatus {
+    /// What sort of store: `sqlite`, `memory`, …
+    pub kind: String,
+    /// What it was made for.
+    pub meta: Meta,
+    /// Findings a person should know of, in words; empty if all is well.
+    pub alarms: Vec<String>,
+}
+
+/// Asks for a lease.
+#[derive(Clone, Debug)]
+pub struct Acquire {
+    /// Made by the holder for this acquire; the token of the grant follows from it.
+    pub request_key: RequestKey,
+    /// First tick wanted: the holder's now.
+    pub from: Tick,
+    /// First tick not wanted.
+    pub until: Tick,
+    /// The format the holder issues by; checked inside the grant.
+    pub format: Format,
+    /// Who asks, for people.
+    pub holder: Holder,
+    /// The asker's wall clock, in Unix ms: a service compares it with its own.
+    pub now_ms: i64,
+}
+
+/// A lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The generator id that was granted.
+    pub generator_id: u64,
+    /// First tick that may be used.
+    pub from: Tick,
+    /// First tick that may not be used.
+    pub until: Tick,
+    /// The cell's number of changes, to be shown at the renewal.
+    pub seq: u64,
+    /// The generator id is being drained: move to another one.
+    pub draining: bool,
+    /// The store's or service's clock when it answered, in Unix ms, if it has one of its own.
+    pub reference_ms: Option<i64>,
+}
+
+/// Asks for a longer window.
+#[derive(Clone, Debug)]
+pub struct Renew {
+    /// The generator id held.
+    pub generator_id: u64,
+    /// The token of the grant or of the last renewal.
+    pub token: Token,
+    /// The `seq` of the last answer.
+    pub seq: u64,
+    /// The token from now on; the same in every attempt from one base, equal to `token` to keep it.
+    pub next: Token,
+    /// First tick not wanted.
+    pub until: Tick,
+    /// The asker's wall clock, in Unix ms, when this attempt was sent.
+    pub now_ms: i64,
+}
+
+/// The cell as it stands after a renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Renewal {
+    /// First tick that may not be used.
+    pub until: Tick,
+    /// To be shown at the next renewal.
+    pub seq: u64,
+    /// Which token the cell carries now.
+    pub token: Carries,
+    /// The generator id is being drained: move to another one.
+    pub draining: bool,
+    /// As in [`Grant`].
+    pub reference_ms: Option<i64>,
+}
+
+/// Which of the two tokens of a renewal the cell carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carries {
+    /// [`Renew::token`]: this renewal did not take place (yet); ask again from the answered `seq`.
+    Token,
+    /// [`Renew::next`]: it did, now or at an earlier attempt.
+    Next,
+}
+
+/// Gives a lease back.
+#[derive(Clone, Debug)]
+pub struct Release {
+    /// The generator id held.
+    pub generator_id: u64,
+    /// The token that was valid last, as far as the holder knows.
+    pub token: Token,
+    /// The `next` of a renewal whose outcome is unknown.
+    pub next: Option<Token>,
+    /// The `seq` of the last answer.
+    pub seq: u64,
+    /// The first tick that was not used; nothing from here on ever will be.
+    pub unused_from: Tick,
+}
+
+/// A cell as it may be shown: everything but the token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseEntry {
+    /// The generator id.
+    pub generator_id: u64,
+    /// First tick of the window.
+    pub from: Tick,
+    /// First tick after the window.
+    pub until: Tick,
+    /// Number of changes.
+    pub seq: u64,
+    /// Whether somebody's token is in the cell.
+    pub held: bool,
+    /// Whether it is being drained.
+    pub draining: bool,
+    /// When it was granted, Unix ms.
+    pub granted_at_ms: i64,
+    /// Who holds it.
+    pub holder: Holder,
+}
+
+/// The store could not do what it was asked, for a reason that has nothing to do with the lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// Whether the call may have taken effect all the same. If so, ask again with the same secrets.
+    pub unknown: bool,
+    /// What happened, in words, and what to do.
+    pub detail: String,
+}
+
+impl Outage {
+    /// Nothing was changed.
+    pub fn unavailable(detail: impl Into<String>) -> Outage {
+        Outage { unknown: false, detail: detail.into() }
+    }
+
+    /// It may or may not have taken effect.
+    pub fn unknown(detail: impl Into<String>) -> Outage {
+        Outage { unknown: true, detail: detail.into() }
+    }
+}
+
+impl From<CellError> for Outage {
+    fn from(error: CellError) -> Outage {
+        Outage::unavailable(error.to_string())
+    }
+}
+
+/// Why no lease was granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AcquireError {
+    /// Every generator id is held or draining. Wait until the earliest window ends, or widen the range.
+    Exhausted {
+        /// How many generator ids there are.
+        total: u64,
+        /// The end of the window that ends first; `None` if all are draining.
+        earliest: Option<Tick>,
+    },
+    /// An operator has stopped granting. Wait, or unfreeze the store.
+    Frozen,
+    /// The store was rolled back and waits until every forgotten window is over. Wait until `floor`.
+    Quarantined {
+        /// The first tick that will be granted.
+        floor: Tick,
+    },
+    /// The holder's format is not the store's. Use the store's format.
+    Format {
+        /// The store's.
+        store: Format,
+        /// The holder's.
+        asked: Format,
+    },
+    /// The holder's clock is off by more than [`Terms::SKEW_LIMIT`](crate::Terms::SKEW_LIMIT). Set it.
+    Skew {
+        /// How far ahead of the reference it is, in ms; negative if behind.
+        ahead_ms: i64,
+    },
+    /// The window asked for is empty or past the time field. A mistake of the caller.
+    Window {
+        /// First tick asked for.
+        from: Tick,
+        /// First tick after.
+        until: Tick,
+    },
+    /// Try again; see [`Outage::unknown`].
+    Outage(Outage),
+}
+
+/// Why a lease was not renewed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RenewError {
+    /// The cell carries neither token: it was released, or granted to somebody else, or another copy of
+    /// this holder has renewed. Stop issuing at once and acquire anew.
+    NotYours {
+        /// Why, in words.
+        reason: &'static str,
+    },
+    /// The store waits after a rollback. Go on to the end of the window, then acquire anew.
+    Quarantined {
+        /// The first tick that will be granted.
+        floor: Tick,
+    },
+    /// The generator id is not of this store's range. A mistake of the caller.
+    OutOfRange,
+    /// Try again; see [`Outage::unknown`].
+    Outage(Outage),
+}
+
+/// Why a lease was not given back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReleaseError {
+    /// The cell carries neither token. Nothing to do: the lease is gone.
+    NotYours {
+        /// Why, in words.
+        reason: &'static str,
+    },
+    /// `unused_from` is not inside the window. A mistake of the caller; the window runs out by itself.
+    OutsideWindow {
+        /// First tick of the window.
+        from: Tick,
+        /// First tick after it.
+        until: Tick,
+    },
+    /// The generator id is not of this store's range. A mistake of the caller.
+    OutOfRange,
+    /// Try again; see [`Outage::unknown`].
+    Outage(Outage),
+}
+
+impl fmt::Display for Outage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.detail)
+    }
+}
+
+impl fmt::Display for AcquireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AcquireError::Exhausted { total, earliest: Some(tick) } => write!(
+                f,
+                "all {total} generator ids are in use: the first becomes free at tick {tick}; \
+                 widen the range if this recurs"
+            ),
+            AcquireError::Exhausted { total, earliest: None } => {
+                write!(f, "all {total} generator ids are draining: undrain one or widen the range")
+            }
+            AcquireError::Frozen => f.write_str("the store is frozen: unfreeze it to grant leases"),
+            AcquireError::Quarantined { floor } => write!(
+                f,
+                "the store is in quarantine after a rollback: it grants again from tick {floor}"
+            ),
+            AcquireError::Format { store, asked } => write!(
+                f,
+                "the store's format is {store}, not {asked}: ids of both would collide; use the store's"
+            ),
+            AcquireError::Skew { ahead_ms } => write!(
+                f,
+                "this host's clock is {} ms {} the reference clock: set it before leasing",
+                ahead_ms.unsigned_abs(),
+                if *ahead_ms < 0 { "behind" } else { "ahead of" }
+            ),
+            AcquireError::Window { from, until } => {
+                write!(
+                    f,
+                    "no window [{from}, {until}) can be granted: it is empty or past the time field"
+                )
+            }
+            AcquireError::Outage(outage) => outage.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for RenewError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RenewError::NotYours { reason } => write!(f, "the lease is lost: {reason}"),
+            RenewError::Quarantined { floor } => write!(
+                f,
+                "the store is in quarantine after a rollback: it renews nothing that ends before tick {floor}"
+            ),
+            RenewError::OutOfRange => f.write_str("this generator id is not of the store's range"),
+            RenewError::Outage(outage) => outage.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for ReleaseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReleaseError::NotYours { reason } => write!(f, "nothing to release: {reason}"),
+            ReleaseError::OutsideWindow { from, until } => {
+                write!(f, "the first unused tick must lie in the window [{from}, {until}]")
+            }
+            ReleaseError::OutOfRange => {
+                f.write_str("this generator id is not of the store's range")
+            }
+            ReleaseError::Outage(outage) => outage.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Outage {}
+impl std::error::Error for AcquireError {}
+impl std::error::Error for RenewError {}
+impl std::error::Error for ReleaseError {}
+
+impl From<Outage> for AcquireError {
+    fn from(outage: Outage) -> AcquireError {
+        AcquireError::Outage(outage)
+    }
+}
+
+impl From<Outage> for RenewError {
+    fn from(outage: Outage) -> RenewError {
+        RenewError::Outage(outage)
+    }
+}
+
+impl From<Outage> for ReleaseError {
+    fn from(outage: Outage) -> ReleaseError {
+        ReleaseError::Outage(outage)
+    }
+}
+
+impl Renew {
+    /// The hash of the token after this renewal.
+    pub fn next_hash(&self) -> TokenHash {
+        self.next.hash()
+    }
+}
