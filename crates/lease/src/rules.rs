@@ -89,7 +89,7 @@ pub fn acquire(
 ///
 /// [`RenewError::NotYours`], [`RenewError::Quarantined`].
 pub fn renew(meta: &Meta, cell: &Cell, ask: &Renew) -> Result<Decision<Renewal>, RenewError> {
-    let (token, next) = (ask.token.hash(), ask.next_hash());
+    let (token, next) = (ask.token.hash(), ask.next);
     let answer = |cell: &Cell| Renewal {
         until: cell.until,
         seq: cell.seq,

@@ -195,8 +195,9 @@ pub struct Renew {
     pub token: Token,
     /// The `seq` of the last answer.
     pub seq: u64,
-    /// The token from now on; the same in every attempt from one base, equal to `token` to keep it.
-    pub next: Token,
+    /// Hash of the token from now on, which only the holder knows; the same in every attempt from one
+    /// base. The hash of `token` keeps it.
+    pub next: TokenHash,
     /// First tick not wanted.
     pub until: Tick,
     /// The asker's wall clock, in Unix ms, when this attempt was sent.
@@ -463,12 +464,5 @@ impl From<Outage> for RenewError {
 impl From<Outage> for ReleaseError {
     fn from(outage: Outage) -> ReleaseError {
         ReleaseError::Outage(outage)
-    }
-}
-
-impl Renew {
-    /// The hash of the token after this renewal.
-    pub fn next_hash(&self) -> TokenHash {
-        self.next.hash()
     }
 }
