@@ -13,6 +13,7 @@ pub mod cell;
 pub mod holder;
 pub mod id_clock;
 pub mod os;
+pub mod range;
 pub mod rules;
 pub mod store;
 pub mod terms;
@@ -22,6 +23,7 @@ pub mod token;
 
 pub use cell::{Cell, CellError};
 pub use holder::{Holder, HolderError};
+pub use range::RangeError;
 pub use store::{
     Acquire, AcquireError, Administer, Carries, Grant, LeaseEntry, LeaseStore, Meta, Mode, Outage,
     Release, ReleaseError, Renew, RenewError, Renewal, StoreStatus,

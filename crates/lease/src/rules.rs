@@ -7,12 +7,12 @@
 //! * so windows of one generator id that were granted and not given back never overlap (I2), `until`
 //!   falls only by what release cuts off (I1), and `seq` never repeats (I6).
 
-use snowlease_core::Tick;
+use snowlease_core::{Format, Tick};
 
 use crate::store::Carries;
 use crate::{
-    Acquire, AcquireError, Cell, Grant, LeaseEntry, Meta, Mode, Release, ReleaseError, Renew,
-    RenewError, Renewal, TokenHash,
+    Acquire, AcquireError, Cell, Grant, LeaseEntry, Meta, Mode, Outage, Release, ReleaseError,
+    Renew, RenewError, Renewal, TokenHash,
 };
 
 /// What is to be done with a cell.
@@ -39,7 +39,7 @@ pub fn admit(meta: &Meta, ask: &Acquire) -> Result<(), AcquireError> {
     if ask.from < meta.floor {
         return Err(AcquireError::Quarantined { floor: meta.floor });
     }
-    if ask.from >= ask.until || ask.until.0 > meta.format.layout().max_tick() + 1 {
+    if ask.from >= ask.until || ask.until > end(meta.format) {
         return Err(AcquireError::Window { from: ask.from, until: ask.until });
     }
     Ok(())
@@ -108,7 +108,7 @@ pub fn renew(meta: &Meta, cell: &Cell, ask: &Renew) -> Result<Decision<Renewal>,
     if meta.floor > cell.until {
         return Err(RenewError::Quarantined { floor: meta.floor });
     }
-    let until = ask.until.min(Tick(meta.format.layout().max_tick() + 1));
+    let until = ask.until.min(end(meta.format));
     if until <= cell.until {
         return Ok(Decision::Keep(answer(cell)));
     }
@@ -148,6 +148,12 @@ pub fn drain(cell: &Cell, draining: bool) -> Option<Cell> {
     (cell.draining != draining).then(|| Cell { draining, seq: cell.seq + 1, ..cell.clone() })
 }
 
+/// The first tick that no window reaches: the one after the time field. Of a time field of 63 bits the
+/// very last tick is not granted, since a cell keeps `until` in as many bits.
+pub fn end(format: Format) -> Tick {
+    Tick((format.layout().max_tick() + 1).min((1 << 63) - 1))
+}
+
 /// The floor after a quarantine: never lower than it was, nor than any window that is known.
 pub fn quarantine(meta: &Meta, at_least: Tick, largest_until: Tick) -> Tick {
     meta.floor.max(at_least).max(largest_until)
@@ -156,6 +162,20 @@ pub fn quarantine(meta: &Meta, at_least: Tick, largest_until: Tick) -> Tick {
 /// The longest window ever granted, in ticks, given one more.
 pub fn longest_window(meta: &Meta, now: Tick, until: Tick) -> u64 {
     meta.longest_window.max(until.since(now))
+}
+
+/// When a renewal was asked for, by the given clock; never before the window of the cell, so that a
+/// clock that is far behind cannot make a window look longer than it ever was.
+pub fn renewed_at(meta: &Meta, cell: &Cell, now_ms: i64) -> Tick {
+    meta.format.tick_at_ms(now_ms).map_or(cell.from, |now| now.max(cell.from))
+}
+
+/// What an operator is told who names a generator id that the store does not have.
+pub fn out_of_range(meta: &Meta, generator_id: u64) -> Outage {
+    let (first, last) = meta.range;
+    Outage::unavailable(format!(
+        "generator id {generator_id} is not of this store's range: give one from {first} to {last}"
+    ))
 }
 
 /// A cell as it may be shown.
