@@ -4,14 +4,16 @@
 //! generator id overlap; the holder's generator never composes an id outside its window. So uniqueness
 //! is a property of the data, and clocks decide only how soon ids flow.
 //!
-//! Read `machine` (what a holder decides, a pure function), then [`store`] (what a store promises),
-//! then one store. [`rules`] are the decisions every store makes alike; `keeper` is the shell that runs
+//! Read [`machine`] (what a holder decides, a pure function), then [`store`] (what a store promises),
+//! then one store. [`rules`] are the decisions every store makes alike; [`keeper`] is the shell that runs
 //! the machine on a thread of its own. The invariants I1 to I6 cited here are listed in
 //! `docs/guarantees.md`.
 
 pub mod cell;
 pub mod holder;
 pub mod id_clock;
+pub mod keeper;
+pub mod machine;
 pub mod os;
 pub mod range;
 pub mod rules;
@@ -23,6 +25,8 @@ pub mod token;
 
 pub use cell::{Cell, CellError};
 pub use holder::{Holder, HolderError};
+pub use id_clock::IdClock;
+pub use keeper::{Keeper, NotReady, State, Status};
 pub use range::RangeError;
 pub use store::{
     Acquire, AcquireError, Administer, Carries, Grant, LeaseEntry, LeaseStore, Meta, Mode, Outage,

@@ -1,0 +1,489 @@
+//! What a holder decides: an event comes in, commands go out, nothing else happens.
+//!
+//! The machine knows no thread, no store and no clock; it is told the time with each event. The keeper
+//! runs it for real, tests and models run it by plain calls. At most one call to the store is under way.
+//!
+//! ```text
+//!          start            grant               drained             grant
+//!   Idle ────────► Acquiring ─────► Held ◄────────────────► Draining ─────► Held (another id)
+//!                      ▲             │ not yours, or the window ran out
+//!                      └─── Lost ◄───┘        stop, from anywhere: close the gate, release, Idle
+//! ```
+//!
+//! What it never does: learn `until` from anything but an answer, issue after its gate was closed, resume
+//! a lost lease from memory, or count the lease's real time from later than the first sending of the ask
+//! that was granted.
+
+use snowlease_core::{Closed, Format, Moment, Tick, Window};
+
+use crate::store::Carries;
+use crate::{
+    Acquire, AcquireError, Grant, Holder, Outage, Release, ReleaseError, Renew, RenewError,
+    Renewal, RequestKey, Terms, Token,
+};
+
+/// Where a holder stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Not started, or stopped and released.
+    Idle,
+    /// Wants a lease and never had one.
+    Acquiring,
+    /// Has a lease.
+    Held,
+    /// Has a lease that is being drained, and wants another.
+    Draining,
+    /// Had a lease, lost it, and wants another.
+    Lost,
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// Ids are wanted from now on.
+    Start,
+    /// Time has passed; see [`Machine::wake_ns`].
+    Wake,
+    /// The store answered [`Command::Acquire`].
+    Acquired(Result<Grant, AcquireError>),
+    /// The store answered [`Command::Renew`].
+    Renewed(Result<Renewal, RenewError>),
+    /// The store answered [`Command::Release`].
+    Released(Result<(), ReleaseError>),
+    /// The generator closed a lease, on [`Command::Close`] or by [`Command::Open`] of another.
+    Closed(Closed),
+    /// No more ids are wanted.
+    Stop,
+}
+
+/// What is to be done, in this order.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Ask the store; answer with [`Event::Acquired`].
+    Acquire(Acquire),
+    /// Ask the store; answer with [`Event::Renewed`].
+    Renew(Renew),
+    /// Ask the store; answer with [`Event::Released`].
+    Release(Release),
+    /// Open the generator for a window; if that closes another lease, answer with [`Event::Closed`].
+    Open {
+        /// Where it may issue.
+        window: Window,
+        /// Reading of the boot clock from which it may not.
+        deadline_ns: u64,
+    },
+    /// Move the end of the open window.
+    Extend {
+        /// First tick that may not be used.
+        until: Tick,
+        /// Reading of the boot clock from which nothing may be issued.
+        deadline_ns: u64,
+    },
+    /// Close the generator; answer with [`Event::Closed`].
+    Close,
+}
+
+/// A lease that is held.
+#[derive(Clone, Debug)]
+struct Seat {
+    generator_id: u64,
+    token: Token,
+    /// The token from the next renewal on; shown with every attempt at it.
+    next: Token,
+    seq: u64,
+    until: Tick,
+    deadline_ns: u64,
+    renew_ns: u64,
+    draining: bool,
+}
+
+/// A call to the store that is under way, or to be repeated.
+#[derive(Clone, Debug)]
+struct Sent {
+    /// When it was first sent: the lease's real time is counted from here.
+    at: Moment,
+    tick: Tick,
+}
+
+/// The pure state machine of a holder.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    terms: Terms,
+    format: Format,
+    holder: Holder,
+    state: State,
+    seat: Option<Seat>,
+    /// The key of the acquire that is under way or to be repeated.
+    key: Option<(RequestKey, Sent)>,
+    /// The renewal that is under way or to be repeated, byte for byte but for the time it was sent.
+    renewal: Option<(Renew, Sent)>,
+    /// A lease whose gate is being closed, to be released as soon as it is.
+    retired: Option<Seat>,
+    leaving: Option<Leaving>,
+    waiting_for_store: bool,
+    stopping: bool,
+    failures: u32,
+    retry_ns: u64,
+    random: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Leaving {
+    ask: Release,
+    until: Tick,
+    attempts: u32,
+}
+
+/// A clean stop tries this often to give the lease back; then it runs out by itself.
+const RELEASE_ATTEMPTS: u32 = 3;
+
+impl Machine {
+    /// A machine at rest. `seed` decides its jitter, so that holders started together spread out.
+    pub fn new(terms: Terms, format: Format, holder: Holder, seed: u64) -> Machine {
+        Machine {
+            terms,
+            format,
+            holder,
+            state: State::Idle,
+            seat: None,
+            key: None,
+            renewal: None,
+            retired: None,
+            leaving: None,
+            waiting_for_store: false,
+            stopping: false,
+            failures: 0,
+            retry_ns: 0,
+            random: seed,
+        }
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Whether it was told to stop.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
+    /// Whether it was stopped and has nothing left to do.
+    pub fn is_done(&self) -> bool {
+        self.stopping
+            && !self.waiting_for_store
+            && self.seat.is_none()
+            && self.retired.is_none()
+            && self.leaving.is_none()
+    }
+
+    /// When it wants [`Event::Wake`] next, on the boot clock; `None` while the store is being asked.
+    pub fn wake_ns(&self) -> Option<u64> {
+        if self.waiting_for_store {
+            return None;
+        }
+        let seat_ns = self.seat.as_ref().map(|seat| {
+            let wants_other = if seat.draining { self.retry_ns } else { u64::MAX };
+            seat.deadline_ns.min(seat.renew_ns.max(self.retry_ns)).min(wants_other)
+        });
+        let other_ns = (self.seat.is_none() || self.leaving.is_some()).then_some(self.retry_ns);
+        seat_ns.into_iter().chain(other_ns).min()
+    }
+
+    /// Takes an event at a moment and says what to do.
+    pub fn step(&mut self, now: &Moment, event: Event) -> Vec<Command> {
+        let mut commands = Vec::new();
+        match event {
+            Event::Start => {
+                if self.state == State::Idle && !self.stopping {
+                    self.state = State::Acquiring;
+                }
+            }
+            Event::Wake => {}
+            Event::Acquired(answer) => self.acquired(now, answer, &mut commands),
+            Event::Renewed(answer) => self.renewed(now, answer, &mut commands),
+            Event::Released(answer) => self.released(now, &answer),
+            Event::Closed(closed) => self.closed(closed),
+            Event::Stop => self.stop(&mut commands),
+        }
+        self.go_on(now, &mut commands);
+        commands
+    }
+
+    /// Starts whatever is due, one call to the store at a time: a renewal before anything else.
+    fn go_on(&mut self, now: &Moment, commands: &mut Vec<Command>) {
+        let Ok(tick) = self.format.tick_at(*now) else {
+            // Before the epoch or past the end of time no window can be asked for.
+            self.retry_ns = now.boot_ns.saturating_add(nanos(self.terms.attempt()));
+            return;
+        };
+        if let Some(seat) = &self.seat
+            && (tick >= seat.until || now.boot_ns >= seat.deadline_ns)
+        {
+            self.lose(commands);
+        }
+        if self.waiting_for_store || now.boot_ns < self.retry_ns {
+            return;
+        }
+        let renewal_due = self.seat.as_ref().is_some_and(|seat| now.boot_ns >= seat.renew_ns);
+        let wants_lease = self.state != State::Idle
+            && !self.stopping
+            && self.retired.is_none()
+            && self.seat.as_ref().is_none_or(|seat| seat.draining);
+        let command = if renewal_due {
+            self.ask_to_renew(now, tick)
+        } else if wants_lease {
+            self.ask_to_acquire(now, tick)
+        } else {
+            self.ask_to_release(tick)
+        };
+        if let Some(command) = command {
+            self.waiting_for_store = true;
+            commands.push(command);
+        }
+    }
+
+    fn ask_to_acquire(&mut self, now: &Moment, tick: Tick) -> Option<Command> {
+        let (request_key, _) =
+            self.key.get_or_insert_with(|| (RequestKey::random(), Sent { at: *now, tick })).clone();
+        let window = self.format.ticks_in_ms(millis(self.terms.window()));
+        let end = Tick(self.format.layout().max_tick() + 1);
+        Some(Command::Acquire(Acquire {
+            request_key,
+            from: tick,
+            until: tick.saturating_add(window).min(end),
+            format: self.format,
+            holder: self.holder.clone(),
+            now_ms: now.unix_ms,
+        }))
+    }
+
+    fn ask_to_renew(&mut self, now: &Moment, tick: Tick) -> Option<Command> {
+        let seat = self.seat.as_ref()?;
+        let window = self.format.ticks_in_ms(millis(self.terms.window()));
+        let (ask, _) = self.renewal.get_or_insert_with(|| {
+            let ask = Renew {
+                generator_id: seat.generator_id,
+                token: seat.token.clone(),
+                seq: seat.seq,
+                next: seat.next.hash(),
+                until: tick.saturating_add(window),
+                now_ms: now.unix_ms,
+            };
+            (ask, Sent { at: *now, tick })
+        });
+        ask.now_ms = now.unix_ms;
+        Some(Command::Renew(ask.clone()))
+    }
+
+    fn ask_to_release(&mut self, tick: Tick) -> Option<Command> {
+        let leaving = self.leaving.as_mut()?;
+        let given_up = leaving.attempts >= RELEASE_ATTEMPTS || tick >= leaving.until;
+        if given_up {
+            self.leaving = None;
+            return None;
+        }
+        leaving.attempts += 1;
+        Some(Command::Release(leaving.ask.clone()))
+    }
+
+    fn acquired(
+        &mut self,
+        now: &Moment,
+        answer: Result<Grant, AcquireError>,
+        commands: &mut Vec<Command>,
+    ) {
+        self.waiting_for_store = false;
+        let grant = match answer {
+            Ok(grant) => grant,
+            Err(error) => {
+                // What may have landed is asked for again with its key; all else begins anew.
+                if !matches!(error, AcquireError::Outage(Outage { unknown: true, .. })) {
+                    self.key = None;
+                }
+                return self.back_off(now);
+            }
+        };
+        let Some((key, sent)) = self.key.take() else { return };
+        let token = key.token();
+        let seat = self.seat_of(&grant, token, &sent);
+        let window = Window::new(self.format.layout(), grant.generator_id, grant.from, grant.until);
+        self.failures = 0;
+        self.retry_ns = now.boot_ns;
+        let usable = now.boot_ns < seat.deadline_ns;
+        match window {
+            Ok(window) if usable && !self.stopping => {
+                self.retired = self.seat.replace(seat.clone());
+                self.renewal = None;
+                self.state = if seat.draining { State::Draining } else { State::Held };
+                commands.push(Command::Open { window, deadline_ns: seat.deadline_ns });
+            }
+            // Too late to be of use, or no longer wanted: given back unused.
+            _ => self.leave(&seat, grant.from),
+        }
+    }
+
+    fn seat_of(&mut self, grant: &Grant, token: Token, sent: &Sent) -> Seat {
+        Seat {
+            generator_id: grant.generator_id,
+            token,
+            next: Token::random(),
+            seq: grant.seq,
+            until: grant.until,
+            deadline_ns: self.deadline_ns(grant.until, sent),
+            renew_ns: self.renew_ns(grant.until, sent),
+            draining: grant.draining,
+        }
+    }
+
+    fn renewed(
+        &mut self,
+        now: &Moment,
+        answer: Result<Renewal, RenewError>,
+        commands: &mut Vec<Command>,
+    ) {
+        self.waiting_for_store = false;
+        let renewal = match answer {
+            Ok(renewal) => renewal,
+            Err(RenewError::NotYours { .. } | RenewError::OutOfRange) => {
+                return self.lose(commands);
+            }
+            // The window that was confirmed stays good; the same bytes are sent again.
+            Err(RenewError::Quarantined { .. } | RenewError::Outage(_)) => {
+                return self.back_off(now);
+            }
+        };
+        let Some((ask, sent)) = self.renewal.take() else { return };
+        let extended_ns = self.deadline_ns(renewal.until, &sent);
+        let renew_ns = self.renew_ns(renewal.until, &sent);
+        let Some(seat) = &mut self.seat else { return };
+        seat.seq = renewal.seq;
+        seat.draining = renewal.draining;
+        self.state = if seat.draining { State::Draining } else { State::Held };
+        self.failures = 0;
+        self.retry_ns = now.boot_ns;
+        match renewal.token {
+            // Landed, with this sending or an earlier one of the same bytes.
+            Carries::Next => {
+                seat.token = std::mem::replace(&mut seat.next, Token::random());
+                seat.deadline_ns = seat.deadline_ns.max(extended_ns);
+                seat.renew_ns = renew_ns.max(now.boot_ns);
+            }
+            // The cell was changed beside us: the next attempt starts from it, at once.
+            Carries::Token if renewal.seq != ask.seq => seat.renew_ns = now.boot_ns,
+            // Nothing to extend yet.
+            Carries::Token => {
+                let pause_ns = nanos(self.terms.renew()) / 8;
+                seat.renew_ns = now.boot_ns.saturating_add(pause_ns);
+            }
+        }
+        seat.until = seat.until.max(renewal.until);
+        commands.push(Command::Extend { until: seat.until, deadline_ns: seat.deadline_ns });
+    }
+
+    fn released(&mut self, now: &Moment, answer: &Result<(), ReleaseError>) {
+        self.waiting_for_store = false;
+        match answer {
+            Err(ReleaseError::Outage(_)) => self.back_off(now),
+            // Done, or no longer ours, or never to be accepted: the window ends by itself then.
+            _ => {
+                self.leaving = None;
+                self.failures = 0;
+            }
+        }
+    }
+
+    fn closed(&mut self, closed: Closed) {
+        if let Some(seat) = self.retired.take_if(|seat| seat.generator_id == closed.generator_id) {
+            self.leave(&seat, closed.unused_from);
+        }
+    }
+
+    fn stop(&mut self, commands: &mut Vec<Command>) {
+        if self.stopping {
+            return;
+        }
+        self.stopping = true;
+        self.state = State::Idle;
+        self.retry_ns = 0;
+        if let Some(seat) = self.seat.take() {
+            self.retired = Some(seat);
+            commands.push(Command::Close);
+        }
+    }
+
+    /// The lease is gone: nothing is issued from it again, and another one is wanted.
+    fn lose(&mut self, commands: &mut Vec<Command>) {
+        self.renewal = None;
+        if self.seat.take().is_some() {
+            self.state = if self.stopping { State::Idle } else { State::Lost };
+            commands.push(Command::Close);
+        }
+    }
+
+    fn leave(&mut self, seat: &Seat, unused_from: Tick) {
+        self.leaving = Some(Leaving {
+            ask: Release {
+                generator_id: seat.generator_id,
+                token: seat.token.clone(),
+                // A renewal may have landed without our knowing.
+                next: Some(seat.next.clone()),
+                seq: seat.seq,
+                unused_from,
+            },
+            until: seat.until,
+            attempts: 0,
+        });
+    }
+
+    /// When the lease's real time runs out, counted from when it was asked for, less the margin.
+    fn deadline_ns(&self, until: Tick, sent: &Sent) -> u64 {
+        let length = self.length_ns(until, sent);
+        let margin = nanos(self.terms.margin()).min(length / 4);
+        sent.at.boot_ns.saturating_add(length - margin)
+    }
+
+    /// When to renew: the agreed time, earlier if less was granted, and up to a tenth earlier at random.
+    fn renew_ns(&mut self, until: Tick, sent: &Sent) -> u64 {
+        let agreed = nanos(self.terms.renew()).min(self.length_ns(until, sent) / 3);
+        let jitter = self.random() % (agreed / 10).max(1);
+        sent.at.boot_ns.saturating_add(agreed - jitter)
+    }
+
+    /// The real time between sending and `until`, at most one window.
+    fn length_ns(&self, until: Tick, sent: &Sent) -> u64 {
+        let ticks = until.since(sent.tick);
+        let tick_ns = u64::from(self.format.tick_ms()) * 1_000_000;
+        ticks.saturating_mul(tick_ns).min(nanos(self.terms.window()))
+    }
+
+    /// Waits before the next call: full jitter, doubling to a thirtieth of the window.
+    fn back_off(&mut self, now: &Moment) {
+        let most_ns = nanos(self.terms.window()) / 30;
+        let first_ns = most_ns / 16;
+        let delay_ns = (first_ns << self.failures.min(5)).min(most_ns).max(2);
+        self.failures = self.failures.saturating_add(1);
+        let jitter_ns = self.random() % (delay_ns / 2);
+        self.retry_ns = now.boot_ns.saturating_add(delay_ns - jitter_ns);
+    }
+
+    /// SplitMix64: spread is all that is asked of it.
+    fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.random;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ (bits >> 31)
+    }
+}
+
+fn nanos(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;
