@@ -1,0 +1,222 @@
+//! Instants as text: one way to write them, and strict reading.
+//!
+//! Text without a zone means another instant on every machine, and ten digits are seconds to one
+//! reader and milliseconds to the next. Both are refused with a hint, never guessed.
+
+use std::fmt;
+
+use jiff::Timestamp;
+
+/// 2000-01-01T00:00:00Z: fewer milliseconds are seconds, or a mistake.
+const EARLIEST_DIGITS_MS: i64 = 946_684_800_000;
+
+/// 9999-12-30T00:00:00Z: more milliseconds are microseconds or nanoseconds. The last day is left out
+/// because not every zone has it.
+const LATEST_MS: i64 = 253_402_128_000_000;
+
+/// 0000-01-01T00:00:00Z.
+const FIRST_TEXT_MS: i64 = -62_167_219_200_000;
+
+/// The RFC 3339 text of a Unix millisecond: in UTC, with `Z` and exactly 3 decimals.
+///
+/// `None` before the year 0 or past the year 9999, which the text cannot say.
+///
+/// # Example
+///
+/// ```
+/// # use snowlease_wire::time::text;
+/// assert_eq!(text(1_704_067_200_005).as_deref(), Some("2024-01-01T00:00:00.005Z"));
+/// assert_eq!(text(i64::MAX), None);
+/// ```
+pub fn text(unix_ms: i64) -> Option<String> {
+    if !(FIRST_TEXT_MS..=LATEST_MS).contains(&unix_ms) {
+        return None;
+    }
+    Timestamp::from_millisecond(unix_ms).ok().map(|time| format!("{time:.3}"))
+}
+
+/// Reads an instant: RFC 3339 text with a zone, or Unix milliseconds from the year 2000 on.
+///
+/// # Shape and units
+///
+/// Text is `YYYY-MM-DDTHH:MM:SS`, optionally `.` and decimals, then `Z` or `+HH:MM` or `-HH:MM`. The
+/// answer is in Unix ms.
+///
+/// # Errors
+///
+/// A [`TimeError`] that says how to write it.
+///
+/// # Example
+///
+/// ```
+/// # use snowlease_wire::{TimeError, time::parse};
+/// assert_eq!(parse("2024-01-01T05:45:00+05:45"), Ok(1_704_067_200_000));
+/// assert_eq!(parse("1704067200000"), Ok(1_704_067_200_000));
+/// assert_eq!(parse("1704067200"), Err(TimeError::Seconds));
+/// assert_eq!(parse("2024-01-01T00:00:00"), Err(TimeError::NoZone));
+/// ```
+pub fn parse(text: &str) -> Result<i64, TimeError> {
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return digits(text);
+    }
+    check_shape(text)?;
+    let time: Timestamp = text.parse().map_err(|_| TimeError::NoSuchTime)?;
+    let unix_ms = time.as_millisecond();
+    if time.subsec_nanosecond() % 1_000_000 != 0 {
+        return Err(TimeError::TooFine);
+    }
+    if unix_ms > LATEST_MS {
+        return Err(TimeError::NoSuchTime);
+    }
+    Ok(unix_ms)
+}
+
+fn digits(text: &str) -> Result<i64, TimeError> {
+    match text.parse::<i64>() {
+        Ok(unix_ms) if unix_ms < EARLIEST_DIGITS_MS => Err(TimeError::Seconds),
+        Ok(unix_ms) if unix_ms <= LATEST_MS && !text.starts_with('0') => Ok(unix_ms),
+        _ => Err(TimeError::TooManyDigits),
+    }
+}
+
+/// Byte by byte, so that the lenient forms of the reader below never get to it.
+fn check_shape(text: &str) -> Result<(), TimeError> {
+    const PATTERN: &[u8] = b"dddd-dd-ddTdd:dd:dd";
+    const DATE: usize = 10;
+    let bytes = text.as_bytes();
+    let fits = |bytes: &[u8], pattern: &[u8]| {
+        bytes.len() == pattern.len()
+            && bytes.iter().zip(pattern).all(|(byte, wanted)| match wanted {
+                b'd' => byte.is_ascii_digit(),
+                other => byte == other,
+            })
+    };
+    if fits(bytes, &PATTERN[..DATE]) {
+        return Err(TimeError::NoZone);
+    }
+    let Some((head, rest)) = bytes.split_at_checked(PATTERN.len()) else {
+        return Err(TimeError::Malformed);
+    };
+    // A leap second has no Unix time; the reader would take it for the second before.
+    if !fits(head, PATTERN) || head.ends_with(b"60") {
+        return Err(TimeError::Malformed);
+    }
+    let zone = match rest {
+        [b'.', decimals @ ..] => {
+            let length = decimals.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            if length == 0 || length > 9 {
+                return Err(TimeError::Malformed);
+            }
+            &decimals[length..]
+        }
+        zone => zone,
+    };
+    match zone {
+        [] => Err(TimeError::NoZone),
+        b"Z" => Ok(()),
+        zone if fits(zone, b"+dd:dd") || fits(zone, b"-dd:dd") => Ok(()),
+        _ => Err(TimeError::Malformed),
+    }
+}
+
+/// Why a text is no instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeError {
+    /// There is no zone. Add `Z`, or an offset.
+    NoZone,
+    /// The number would be before the year 2000 in milliseconds: seconds were meant. Add `000`.
+    Seconds,
+    /// The number is past the year 9999 in milliseconds: it is in a finer unit. Divide it.
+    TooManyDigits,
+    /// Finer than a millisecond. Round it.
+    TooFine,
+    /// The calendar or the clock has no such time. Correct it.
+    NoSuchTime,
+    /// Neither RFC 3339 nor digits. Write it as the message says.
+    Malformed,
+}
+
+impl fmt::Display for TimeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TimeError::NoZone => {
+                "the time has no zone: write it as 2026-05-01T12:00:00Z or with an offset, +02:00"
+            }
+            TimeError::Seconds => {
+                "the number looks like seconds: times are in milliseconds since 1970, add 000"
+            }
+            TimeError::TooManyDigits => {
+                "the number is past the year 9999: times are in milliseconds since 1970, \
+                 not in microseconds or nanoseconds"
+            }
+            TimeError::TooFine => "the time is finer than a millisecond: give at most 3 decimals",
+            TimeError::NoSuchTime => "there is no such time: check month, day, hour and offset",
+            TimeError::Malformed => {
+                "the time is malformed: write it as 2026-05-01T12:00:00.000Z, \
+                 or in milliseconds since 1970"
+            }
+        })
+    }
+}
+
+impl std::error::Error for TimeError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_in_utc_with_three_decimals() {
+        for (unix_ms, expected) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (-1, "1969-12-31T23:59:59.999Z"),
+            (3_735_380_855_551, "2088-05-14T13:47:35.551Z"),
+            (FIRST_TEXT_MS, "0000-01-01T00:00:00.000Z"),
+            (LATEST_MS, "9999-12-30T00:00:00.000Z"),
+        ] {
+            assert_eq!(text(unix_ms).as_deref(), Some(expected));
+            assert_eq!(parse(expected), Ok(unix_ms));
+        }
+        for beyond in [FIRST_TEXT_MS - 1, LATEST_MS + 1, i64::MIN, i64::MAX] {
+            assert_eq!(text(beyond), None);
+        }
+    }
+
+    #[test]
+    fn what_is_not_exact_is_refused() {
+        use TimeError::{Malformed, NoSuchTime, NoZone, Seconds, TooFine, TooManyDigits};
+        for (text, error) in [
+            ("", Malformed),
+            ("now", Malformed),
+            ("-1704067200000", Malformed),
+            ("+1704067200000", Malformed),
+            ("１７０４０６７２０００００", Malformed),
+            ("0", Seconds),
+            ("1704067200", Seconds),
+            ("946684799999", Seconds),
+            ("01704067200000", TooManyDigits),
+            ("1704067200000000", TooManyDigits),
+            ("99999999999999999999", TooManyDigits),
+            ("2024-01-01", NoZone),
+            ("2024-01-01T00:00:00", NoZone),
+            ("2024-01-01T00:00:00.000", NoZone),
+            ("2024-01-01 00:00:00Z", Malformed),
+            ("2024-01-01T00:00:00z", Malformed),
+            ("2024-01-01T00:00Z", Malformed),
+            ("2024-01-01T00:00:00,5Z", Malformed),
+            ("2024-01-01T00:00:00.Z", Malformed),
+            ("2024-01-01T00:00:00Z ", Malformed),
+            ("2024-01-01T00:00:00+0200", Malformed),
+            ("2024-01-01T00:00:00+02:00[Europe/Berlin]", Malformed),
+            ("2016-12-31T23:59:60Z", Malformed),
+            ("2024-02-30T00:00:00Z", NoSuchTime),
+            ("2024-01-01T24:00:00Z", NoSuchTime),
+            ("2024-01-01T00:00:00+99:00", NoSuchTime),
+            ("2024-01-01T00:00:00.0001Z", TooFine),
+        ] {
+            assert_eq!(parse(text), Err(error), "{text:?}");
+        }
+        assert_eq!(parse("946684800000"), Ok(EARLIEST_DIGITS_MS));
+        assert_eq!(parse("2024-01-01T00:00:00.000000000Z"), Ok(1_704_067_200_000));
+    }
+}
