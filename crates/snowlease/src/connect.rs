@@ -1,0 +1,199 @@
+//! Connecting: from a URL and a few settings to a handle that issues ids.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use snowlease_core::{Format, Generator};
+use snowlease_lease::{
+    Holder, HolderError, IdClock, Keeper, LeaseStore, NotReady, StoreStatus, Terms, os,
+};
+
+use crate::Ids;
+use crate::offload::Offload;
+use crate::store::{self, StoreError};
+
+/// Settings of a connection.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let ids = snowlease::Connector::new("memory:orders")
+///     .name("orders-writer")
+///     .region("eu-1")
+///     .ready_within(Duration::from_secs(2))
+///     .connect_blocking()?;
+/// assert_eq!(ids.format(), snowlease::Format::DEFAULT);
+/// # Ok::<(), snowlease::ConnectError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Connector {
+    url: String,
+    name: Option<String>,
+    region: String,
+    format: Option<Format>,
+    terms: Terms,
+    ready_within: Duration,
+    max_wait: Duration,
+}
+
+impl Connector {
+    /// A connection to the store at this URL; see the crate's table of URLs.
+    pub fn new(url: impl Into<String>) -> Connector {
+        Connector {
+            url: url.into(),
+            name: None,
+            region: String::new(),
+            format: None,
+            terms: Terms::DEFAULT,
+            ready_within: Duration::from_secs(10),
+            max_wait: Generator::DEFAULT_MAX_WAIT,
+        }
+    }
+
+    /// The name shown for this holder in lists of leases; the program's name otherwise.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Connector {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// The region shown for this holder.
+    #[must_use]
+    pub fn region(mut self, region: impl Into<String>) -> Connector {
+        self.region = region.into();
+        self
+    }
+
+    /// The format to insist on; connecting to a store of another one is then refused. Otherwise the
+    /// store's is used, or [`Format::DEFAULT`] for a new one.
+    #[must_use]
+    pub fn format(mut self, format: Format) -> Connector {
+        self.format = Some(format);
+        self
+    }
+
+    /// How long windows are and how often they are renewed.
+    #[must_use]
+    pub fn terms(mut self, terms: Terms) -> Connector {
+        self.terms = terms;
+        self
+    }
+
+    /// How long connecting may wait for the first lease: 10 s unless set.
+    #[must_use]
+    pub fn ready_within(mut self, timeout: Duration) -> Connector {
+        self.ready_within = timeout;
+        self
+    }
+
+    /// How long a call may wait for a free tick behind others: 10 ms unless set.
+    #[must_use]
+    pub fn max_wait(mut self, max_wait: Duration) -> Connector {
+        self.max_wait = max_wait;
+        self
+    }
+
+    /// Connects without blocking the executor.
+    ///
+    /// # Errors
+    ///
+    /// See [`ConnectError`].
+    pub async fn connect(self) -> Result<Ids, ConnectError> {
+        Offload::start(move || self.connect_blocking()).map_err(ConnectError::Thread)?.await
+    }
+
+    /// Connects and blocks until ids can be issued.
+    ///
+    /// # Errors
+    ///
+    /// See [`ConnectError`].
+    pub fn connect_blocking(self) -> Result<Ids, ConnectError> {
+        let until_ns = os::boot_ns().saturating_add(nanos(self.ready_within));
+        let holder = self.holder()?;
+        let store = store::open(&self.url, self.format, self.terms)?;
+        let format = self.format_of(&*store, until_ns)?;
+        let clock = id_clock();
+        let generator = Generator::new(format, Arc::clone(clock) as Arc<_>)
+            .with_max_wait(self.max_wait)
+            .with_fork_guard(os::fork_guard());
+        let keeper =
+            Keeper::start(store, Arc::new(generator), Arc::clone(clock), self.terms, holder)
+                .map_err(ConnectError::Thread)?;
+        let left = Duration::from_nanos(until_ns.saturating_sub(os::boot_ns()));
+        keeper.wait_ready(left)?;
+        Ok(Ids::new(keeper))
+    }
+
+    fn holder(&self) -> Result<Holder, HolderError> {
+        let name = self.name.clone().unwrap_or_else(program_name);
+        let process = std::process::id().to_string();
+        Holder::new(name, os::host_name(), process, self.region.as_str())
+    }
+
+    /// The store's format, waiting for a store that does not answer yet.
+    fn format_of(&self, store: &dyn LeaseStore, until_ns: u64) -> Result<Format, ConnectError> {
+        let theirs = loop {
+            match store.status() {
+                Ok(StoreStatus { meta, .. }) => break meta.format,
+                Err(outage) if os::boot_ns() >= until_ns => {
+                    return Err(NotReady { reason: outage.detail }.into());
+                }
+                Err(_) => std::thread::park_timeout(Duration::from_millis(100)),
+            }
+        };
+        match self.format {
+            Some(ours) if ours != theirs => Err(ConnectError::Format { ours, theirs }),
+            _ => Ok(theirs),
+        }
+    }
+}
+
+/// One id clock for the whole process: all of its generators share one time.
+fn id_clock() -> &'static Arc<IdClock> {
+    static CLOCK: OnceLock<Arc<IdClock>> = OnceLock::new();
+    CLOCK.get_or_init(IdClock::start)
+}
+
+fn program_name() -> String {
+    let program = std::env::current_exe().ok();
+    let name =
+        program.as_deref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy());
+    match name {
+        Some(name) if !name.is_empty() && name.len() <= Holder::MAX_BYTES => name.into_owned(),
+        _ => "unnamed".to_owned(),
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The URL is wrong, or the store it names cannot be opened. Do as the text says.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The store's ids have another format than the one insisted on. Use the store's.
+    #[error(
+        "the store's format is {theirs}, not {ours}: ids of both would collide; use the store's"
+    )]
+    Format {
+        /// What was asked for.
+        ours: Format,
+        /// What the store has.
+        theirs: Format,
+    },
+    /// No lease was had in time. The text says what stood in the way; try again.
+    #[error("no lease in time: {0}")]
+    NotReady(#[from] NotReady),
+    /// The name or region given is no label.
+    #[error(transparent)]
+    Holder(#[from] HolderError),
+    /// The system gave no thread. Free some and try again.
+    #[error("the system gives no thread: {0}")]
+    Thread(std::io::Error),
+}

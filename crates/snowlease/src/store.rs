@@ -1,0 +1,92 @@
+//! Which store a URL names, and one store for each of them in this process.
+//!
+//! Two connections of one process to one file, or to one name in memory, must share a store: the file is
+//! locked against a second one, and two stores in memory would each grant the same generator ids.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use snowlease_core::Format;
+use snowlease_lease::range::default_range;
+use snowlease_lease::testing::MemoryStore;
+use snowlease_lease::{LeaseStore, Terms};
+
+/// Why a store cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The URL has no scheme that this library knows.
+    #[error(
+        "`{url}` names no store: use http://HOST:PORT (a lease service), sqlite:PATH (a file of this \
+         machine) or memory: (tests)"
+    )]
+    Scheme {
+        /// The URL, without any secret it may carry.
+        url: String,
+    },
+    /// The scheme is known, and not part of this build.
+    #[error("this build cannot open `{scheme}` stores: {remedy}")]
+    NotBuilt {
+        /// The scheme.
+        scheme: &'static str,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The store cannot be opened.
+    #[error("{0}")]
+    Open(String),
+}
+
+/// The store at `url`, shared with the other connections of this process to it.
+pub(crate) fn open(
+    url: &str,
+    format: Option<Format>,
+    terms: Terms,
+) -> Result<Arc<dyn LeaseStore>, StoreError> {
+    match url.split_once(':') {
+        Some(("memory", _)) => shared(url.to_owned(), || memory(format)),
+        Some(("sqlite", path)) => sqlite(path, format, terms),
+        Some(("http" | "https", _)) => remote(url, terms),
+        Some(("etcd" | "etcds" | "postgres" | "postgresql", _)) => Err(StoreError::NotBuilt {
+            scheme: "etcd and PostgreSQL",
+            remedy: "connect to a lease service (http://HOST:PORT) in front of one",
+        }),
+        _ => Err(StoreError::Scheme { url: without_secrets(url) }),
+    }
+}
+
+fn memory(format: Option<Format>) -> Result<Arc<dyn LeaseStore>, StoreError> {
+    let format = format.unwrap_or_default();
+    let store = MemoryStore::new(format, default_range(format));
+    store.map(|store| Arc::new(store) as _).map_err(|error| StoreError::Open(error.to_string()))
+}
+
+/// One store for each name in this process, for as long as somebody uses it.
+fn shared(
+    name: String,
+    make: impl FnOnce() -> Result<Arc<dyn LeaseStore>, StoreError>,
+) -> Result<Arc<dyn LeaseStore>, StoreError> {
+    static STORES: Mutex<Option<HashMap<String, Weak<dyn LeaseStore>>>> = Mutex::new(None);
+    let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
+    let stores = stores.get_or_insert_default();
+    if let Some(store) = stores.get(&name).and_then(Weak::upgrade) {
+        return Ok(store);
+    }
+    let store = make()?;
+    stores.retain(|_, store| store.strong_count() > 0);
+    stores.insert(name, Arc::downgrade(&store));
+    Ok(store)
+}
+
+fn without_secrets(url: &str) -> String {
+    match url.rsplit_once('@') {
+        Some((_, host)) => format!("…@{host}"),
+        None => url.to_owned(),
+    }
+}
+fn sqlite(_: &str, _: Option<Format>, _: Terms) -> Result<Arc<dyn LeaseStore>, StoreError> {
+    todo!()
+}
+fn remote(_: &str, _: Terms) -> Result<Arc<dyn LeaseStore>, StoreError> {
+    todo!()
+}

@@ -1,0 +1,100 @@
+//! Connections to a store in memory: everything but the disk and the wire.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use snowlease::{Connector, Id, Refusal, State, Terms};
+
+fn connector(name: &str) -> Connector {
+    Connector::new(format!("memory:{name}")).name("test")
+}
+
+fn short() -> Terms {
+    Terms::new(Duration::from_secs(2), Duration::from_millis(600)).unwrap()
+}
+
+#[test]
+fn two_connections_to_one_store_never_share_an_id() {
+    let first = connector("two").connect_blocking().unwrap();
+    let second = connector("two").connect_blocking().unwrap();
+    let mut seen = HashSet::new();
+    for _ in 0..100_000 {
+        assert!(seen.insert(first.next_id().unwrap()));
+        assert!(seen.insert(second.next_id().unwrap()));
+    }
+    let generator_id = |ids: &snowlease::Ids| ids.status().window.unwrap().generator_id();
+    assert_ne!(generator_id(&first), generator_id(&second));
+}
+
+#[test]
+fn a_lease_is_renewed_and_ids_flow_past_its_first_window() {
+    let ids = connector("renewed").terms(short()).connect_blocking().unwrap();
+    let first = ids.status().window.unwrap();
+    let began = ids.next_id().unwrap();
+    std::thread::park_timeout(Duration::from_millis(2_600));
+    let status = ids.status();
+    assert!(status.outcomes.renewed >= 2, "{status:?}");
+    assert_eq!(status.window.unwrap().generator_id(), first.generator_id());
+    let later = ids.next_id().unwrap();
+    assert!(ids.format().decode(later).tick >= first.until());
+    assert!(later > began);
+}
+
+#[test]
+fn shutting_down_frees_the_generator_id_and_refuses_from_then_on() {
+    let ids = connector("freed").connect_blocking().unwrap();
+    let other = ids.clone();
+    let generator_id = ids.status().window.unwrap().generator_id();
+    let before: HashSet<Id> = ids.next_ids(5_000).unwrap().into_iter().collect();
+    // Somebody keeps the store alive, as a lease service would.
+    let keeps_store = connector("freed").connect_blocking().unwrap();
+    ids.shutdown_blocking();
+    assert_eq!(other.next_id(), Err(Refusal::NoLease));
+    assert_eq!(other.status().state, State::Idle);
+    assert!(other.ready_blocking(Duration::from_secs(1)).is_err());
+    // Among 1,024 the freed one has been free for the shortest time; take them all to see it again.
+    let mut again = Vec::new();
+    while !again
+        .iter()
+        .any(|ids: &snowlease::Ids| ids.status().window.unwrap().generator_id() == generator_id)
+    {
+        again.push(connector("freed").connect_blocking().unwrap());
+        assert!(again.len() <= 1_024);
+    }
+    let after = again.last().unwrap().next_ids(5_000).unwrap();
+    assert!(after.iter().all(|id| !before.contains(id)));
+    drop(keeps_store);
+}
+
+#[test]
+fn async_connections_need_no_particular_runtime() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let ids = connector("async").connect().await.unwrap();
+        ids.ready().await.unwrap();
+        assert!(ids.next_id().is_ok());
+        let other = ids.clone();
+        ids.shutdown().await;
+        assert!(other.ready().await.is_err());
+    });
+}
+
+#[test]
+fn mistakes_in_a_url_say_what_to_write() {
+    for url in ["", "orders", "redis://user:secret@host", "mysql://x", "sqlite", "//"] {
+        let error = snowlease::blocking::connect(url).unwrap_err().to_string();
+        assert!(error.contains("names no store"), "{url}: {error}");
+        assert!(!error.contains("secret"), "{error}");
+    }
+    let error = snowlease::blocking::connect("etcd://host").unwrap_err().to_string();
+    assert!(error.contains("lease service"), "{error}");
+}
+
+#[test]
+fn a_format_that_is_not_the_stores_is_refused() {
+    let _ids = connector("format").connect_blocking().unwrap();
+    let layout = "t41g13s9".parse().unwrap();
+    let other = snowlease::Format::new(layout, 1, 1_704_067_200_000).unwrap();
+    let error = connector("format").format(other).connect_blocking().unwrap_err().to_string();
+    assert!(error.contains("t41g10s12") && error.contains("t41g13s9"), "{error}");
+}
