@@ -1,5 +1,17 @@
-//! What tests of leases need: a store in memory.
+//! What tests of leases need: a store in memory, a store behind a bad network, an oracle, and the
+//! conformance suite that every store runs.
 
+mod faulty;
+mod insistent;
 mod memory;
+mod oracle;
+mod random;
+pub mod suite;
+#[cfg(test)]
+mod tests;
 
+pub use faulty::{Fault, FaultyStore, Rates};
+pub use insistent::InsistentStore;
 pub use memory::{MemoryStore, Snapshot};
+pub use oracle::{Breach, Windows};
+pub use random::Random;
