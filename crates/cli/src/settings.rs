@@ -1,0 +1,246 @@
+//! The configuration: each value with its origin, checked before anything is done.
+
+pub(crate) mod keys;
+mod read;
+mod sources;
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+
+use snowlease_core::{Format, Layout};
+use snowlease_lease::range::default_range;
+use snowlease_lease::{Holder, Terms, os};
+
+use self::keys::Key;
+pub(crate) use self::sources::{Flags, Keys, Origin, Sources};
+use crate::usage::Usage;
+
+/// A value and who gave it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Setting<T> {
+    pub(crate) value: T,
+    pub(crate) origin: Origin,
+}
+
+/// What `serve` goes by.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) listen: Setting<SocketAddr>,
+    pub(crate) store: Setting<String>,
+    pub(crate) format: Format,
+    pub(crate) generators: (u64, u64),
+    pub(crate) environment: Option<String>,
+    pub(crate) terms: Terms,
+    pub(crate) holder: Holder,
+    pub(crate) max_ids_per_request: usize,
+    pub(crate) insecure: bool,
+    pub(crate) log: String,
+    pub(crate) shown: Shown,
+}
+
+impl Settings {
+    /// Everything of the table, each key checked alone and with those it depends on.
+    pub(crate) fn resolve(sources: &Sources) -> Result<Settings, Usage> {
+        let mut resolver = Resolver::new(sources);
+        let listen = resolver.required(&keys::LISTEN, read::listen)?;
+        let store = resolver.required(&keys::STORE, |text| Ok(text.to_owned()))?;
+        let format = resolver.format()?;
+        let generators = resolver.generators(format)?;
+        let region = resolver.optional(&keys::REGION, label)?;
+        let environment = resolver.optional(&keys::ENVIRONMENT, label)?;
+        let terms = resolver.terms()?;
+        let name = resolver.name()?;
+        let region = region.map(|setting| setting.value).unwrap_or_default();
+        let process = std::process::id().to_string();
+        let holder = Holder::new(name, os::host_name(), process, region)
+            .map_err(|error| Usage(error.to_string()))?;
+        Ok(Settings {
+            listen,
+            store,
+            format,
+            generators,
+            environment: environment.map(|setting| setting.value),
+            terms,
+            holder,
+            max_ids_per_request: resolver
+                .required(&keys::MAX_IDS_PER_REQUEST, read::max_ids)?
+                .value,
+            insecure: resolver.required(&keys::INSECURE, read::switch)?.value,
+            log: resolver.required(&keys::LOG, |text| Ok(text.to_owned()))?.value,
+            shown: resolver.shown,
+        })
+    }
+}
+
+/// Turns texts into values, and remembers what to show of them.
+#[derive(Debug)]
+pub(crate) struct Resolver<'a> {
+    sources: &'a Sources,
+    shown: Shown,
+}
+
+impl<'a> Resolver<'a> {
+    pub(crate) fn new(sources: &'a Sources) -> Resolver<'a> {
+        Resolver { sources, shown: Shown::default() }
+    }
+
+    /// The value of a key, if anybody gave one or there is a default.
+    pub(crate) fn optional<T>(
+        &mut self,
+        key: &'static Key,
+        read: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Result<Option<Setting<T>>, Usage> {
+        let Some((text, origin)) = self.sources.text(key)? else {
+            self.shown.add(key, None, Origin::Default);
+            return Ok(None);
+        };
+        let value = read(&text).map_err(|fault| wrong(key, &origin, &text, &fault))?;
+        self.shown.add(key, Some(text), origin.clone());
+        Ok(Some(Setting { value, origin }))
+    }
+
+    /// The value of a key that has a default.
+    pub(crate) fn required<T>(
+        &mut self,
+        key: &'static Key,
+        read: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Result<Setting<T>, Usage> {
+        let missing = || Usage(format!("--{} is missing: give it a value", key.flag));
+        self.optional(key, read)?.ok_or_else(missing)
+    }
+
+    /// Layout, tick length and epoch together.
+    pub(crate) fn format(&mut self) -> Result<Format, Usage> {
+        let layout = self.required(&keys::LAYOUT, |text| {
+            text.parse::<Layout>().map_err(|error| error.to_string())
+        })?;
+        let tick = self.required(&keys::TICK, |text| {
+            let ms = read::tick_ms(text)?;
+            Format::new(Layout::DEFAULT, ms, 0).map_err(|error| error.to_string())?;
+            Ok(ms)
+        })?;
+        let epoch = self.required(&keys::EPOCH, |text| {
+            let ms = read::epoch_ms(text)?;
+            if ms > os::wall_ms() {
+                return Err(
+                    "an epoch in the future has no ids yet: choose one that has begun".into()
+                );
+            }
+            Ok(ms)
+        })?;
+        Format::new(layout.value, tick.value, epoch.value).map_err(|error| Usage(error.to_string()))
+    }
+
+    /// The generator ids of a store; all of the layout unless somebody says otherwise.
+    pub(crate) fn generators(&mut self, format: Format) -> Result<(u64, u64), Usage> {
+        let given = self.optional(&keys::GENERATORS, |text| read::generators(text, format))?;
+        let all = default_range(format);
+        if given.is_none() {
+            self.shown.fill(&keys::GENERATORS, format!("{}-{}", all.0, all.1));
+        }
+        Ok(given.map_or(all, |setting| setting.value))
+    }
+
+    fn terms(&mut self) -> Result<Terms, Usage> {
+        let lease = self.required(&keys::LEASE, read::length)?;
+        let renew = self.required(&keys::RENEW, read::length)?;
+        Terms::new(lease.value, renew.value).map_err(|error| {
+            let (lease, renew) = (lease.origin.of(&keys::LEASE), renew.origin.of(&keys::RENEW));
+            Usage(format!("{lease}, {renew}: {error}"))
+        })
+    }
+
+    fn name(&mut self) -> Result<String, Usage> {
+        let given = self.optional(&keys::NAME, label)?;
+        Ok(given.map_or_else(
+            || {
+                let host = Some(os::host_name()).filter(|name| !name.is_empty());
+                let name = host.unwrap_or_else(|| "snowlease".to_owned());
+                self.shown.fill(&keys::NAME, name.clone());
+                name
+            },
+            |setting| setting.value,
+        ))
+    }
+}
+
+fn label(text: &str) -> Result<String, String> {
+    Holder::new(text, "", "", "").map_err(|error| error.to_string())?;
+    Ok(text.to_owned())
+}
+
+fn wrong(key: &Key, origin: &Origin, text: &str, fault: &str) -> Usage {
+    Usage(format!("{} {:?}: {fault}", origin.of(key), hide_secrets(text)))
+}
+
+/// What `--print-config` prints: TOML that could be the file, with the origin of each value.
+#[derive(Debug, Default)]
+pub(crate) struct Shown(Vec<(&'static Key, Option<String>, Origin)>);
+
+impl Shown {
+    fn add(&mut self, key: &'static Key, text: Option<String>, origin: Origin) {
+        self.0.push((key, text, origin));
+    }
+
+    /// The default of a key that depends on something else.
+    fn fill(&mut self, key: &'static Key, text: String) {
+        if let Some(entry) = self.0.iter_mut().find(|entry| entry.0 == key) {
+            entry.1 = Some(text);
+        }
+    }
+
+    /// One line per key; a line of a key without a value is a comment.
+    pub(crate) fn toml(&self) -> String {
+        let mut lines = Vec::new();
+        for (key, text, origin) in &self.0 {
+            let value = text.as_deref().map(hide_secrets);
+            let left = match value {
+                Some(value) if key.value.is_none() => format!("{} = {value}", key.name()),
+                Some(value) => format!("{} = {}", key.name(), toml::Value::String(value)),
+                None => format!("# {} =", key.name()),
+            };
+            let right = if text.is_some() { origin.to_string() } else { "not set".to_owned() };
+            lines.push((left, right));
+        }
+        let width = lines.iter().map(|(left, _)| left.chars().count()).max().unwrap_or_default();
+        lines.iter().fold(String::new(), |mut all, (left, right)| {
+            // Writing into a string cannot fail.
+            let _ = writeln!(all, "{left:width$}  # {right}");
+            all
+        })
+    }
+
+    /// `{"tick":{"value":"1ms","origin":"default"},…}`; the value of a key that is not set is null.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        let entry = |(key, text, origin): &(&'static Key, Option<String>, Origin)| {
+            let value = text.as_deref().map(hide_secrets);
+            let origin = text.as_ref().map(|_| origin.to_string());
+            (key.name(), serde_json::json!({ "value": value, "origin": origin }))
+        };
+        serde_json::Value::Object(self.0.iter().map(entry).collect())
+    }
+}
+
+/// A URL without the user and password in it.
+pub(crate) fn hide_secrets(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    match authority.rsplit_once('@') {
+        Some((_, host)) => format!("{scheme}://***@{host}{path}"),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_in_urls_are_not_shown() {
+        let hidden = hide_secrets("postgres://me:se@cret@db:5432/ids?x=a@b");
+        assert_eq!(hidden, "postgres://***@db:5432/ids?x=a@b");
+        for plain in ["sqlite:a@b.db", "http://h:8700/a@b", "memory:"] {
+            assert_eq!(hide_secrets(plain), plain);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The keys of the configuration: one table for flags, environment, file, help and `--print-config`.
+
+/// What may be configured.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    /// Its flag without the two hyphens in front; its other names follow from it.
+    pub(crate) flag: &'static str,
+    /// What its value is called in help; a switch has none.
+    pub(crate) value: Option<&'static str>,
+    /// What holds if nobody says otherwise, as text; empty if there is no such thing.
+    pub(crate) default: &'static str,
+    /// The default in words, where it depends on something else.
+    pub(crate) default_help: &'static str,
+    /// What it is for.
+    pub(crate) help: &'static str,
+}
+
+impl Key {
+    const fn new(flag: &'static str, value: &'static str, help: &'static str) -> Key {
+        Key { flag, value: Some(value), default: "", default_help: "", help }
+    }
+
+    const fn switch(flag: &'static str, help: &'static str) -> Key {
+        Key { flag, value: None, default: "false", default_help: "", help }
+    }
+
+    const fn default(mut self, default: &'static str) -> Key {
+        self.default = default;
+        self
+    }
+
+    const fn default_help(mut self, default_help: &'static str) -> Key {
+        self.default_help = default_help;
+        self
+    }
+
+    /// As it is written in the file.
+    pub(crate) fn name(&self) -> String {
+        self.flag.replace('-', "_")
+    }
+
+    /// The environment variable.
+    pub(crate) fn variable(&self) -> String {
+        format!("SNOWLEASE_{}", self.name().to_ascii_uppercase())
+    }
+}
+
+pub(crate) static LISTEN: Key =
+    Key::new("listen", "ADDRESS", "Where to serve HTTP; port 0 picks one")
+        .default("127.0.0.1:8700");
+pub(crate) static STORE: Key =
+    Key::new("store", "URL", "Where leases are kept: sqlite:PATH or memory:")
+        .default("sqlite:snowlease.db");
+pub(crate) static LAYOUT: Key =
+    Key::new("layout", "LAYOUT", "Widths of tick, generator id and sequence in bits, 63 together")
+        .default("t41g10s12");
+pub(crate) static TICK: Key =
+    Key::new("tick", "LENGTH", "Length of a tick, with its unit").default("1ms");
+pub(crate) static EPOCH: Key =
+    Key::new("epoch", "TIME", "The instant of tick 0, RFC 3339 with a zone")
+        .default("2024-01-01T00:00:00Z");
+pub(crate) static GENERATORS: Key =
+    Key::new("generators", "FIRST-LAST", "The generator ids this store grants")
+        .default_help("all of the layout");
+pub(crate) static REGION: Key = Key::new("region", "NAME", "The region this process runs in");
+pub(crate) static ENVIRONMENT: Key =
+    Key::new("environment", "NAME", "The environment it belongs to, such as production");
+pub(crate) static LEASE: Key =
+    Key::new("lease", "LENGTH", "How long a lease holds, with its unit").default("60s");
+pub(crate) static RENEW: Key =
+    Key::new("renew", "LENGTH", "How often it is renewed, with its unit").default("20s");
+pub(crate) static NAME: Key =
+    Key::new("name", "LABEL", "The label of this process in the list of leases")
+        .default_help("the host's name");
+pub(crate) static MAX_IDS_PER_REQUEST: Key =
+    Key::new("max-ids-per-request", "COUNT", "The most ids one request may ask for")
+        .default("10000");
+pub(crate) static INSECURE: Key = Key::switch(
+    "insecure",
+    "Serve beyond this machine although there is no access control: whoever reaches it gets ids",
+);
+pub(crate) static LOG: Key = Key::new(
+    "log",
+    "FILTER",
+    "What to log to stderr: error, warn, info, debug, trace, or a filter",
+)
+.default("warn");
+
+/// Every key: what a file may hold, whichever verb reads it.
+pub(crate) static ALL: [&Key; 14] = [
+    &LISTEN,
+    &STORE,
+    &LAYOUT,
+    &TICK,
+    &EPOCH,
+    &GENERATORS,
+    &REGION,
+    &ENVIRONMENT,
+    &LEASE,
+    &RENEW,
+    &NAME,
+    &MAX_IDS_PER_REQUEST,
+    &INSECURE,
+    &LOG,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_from_the_flag() {
+        assert_eq!(MAX_IDS_PER_REQUEST.name(), "max_ids_per_request");
+        assert_eq!(MAX_IDS_PER_REQUEST.variable(), "SNOWLEASE_MAX_IDS_PER_REQUEST");
+        for (place, key) in ALL.iter().enumerate() {
+            assert!(ALL[..place].iter().all(|other| other.flag != key.flag), "{}", key.flag);
+        }
+    }
+}
