@@ -1,1 +1,120 @@
-//! Benchmarks.
+//! The parts of a benchmark: generators as they run in production, proof first, medians after.
+//!
+//! A figure is printed only for ids that were shown distinct and ascending in the same setting; a
+//! benchmark that times a constant measures something else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use snowlease_core::{Clock, Format, Gauge, Generator, Id, Layout, Moment, Tick, Window};
+use snowlease_lease::{IdClock, os};
+
+/// Which guard a generator uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// The processor's counter, if this machine's kernel trusts it.
+    Counter,
+    /// A read of the boot clock, through the kernel's shared page.
+    Boottime,
+}
+
+/// The host's id clock, with the counter hidden.
+#[derive(Debug)]
+struct WithoutCounter(Arc<IdClock>);
+
+impl Clock for WithoutCounter {
+    fn now(&self) -> Moment {
+        self.0.now()
+    }
+
+    fn boot_ns(&self) -> u64 {
+        self.0.boot_ns()
+    }
+}
+
+/// A generator on this host's clock, opened for all of its time field.
+///
+/// # Panics
+///
+/// If the layout has no room for the present, which the callers' layouts have.
+#[expect(clippy::expect_used, reason = "a benchmark stops at the first surprise")]
+pub fn generator(layout: Layout, guard: Guard) -> Generator {
+    let format = Format::new(layout, 1, Format::DEFAULT.epoch_ms()).expect("a format");
+    let clock = IdClock::start();
+    let generator = match guard {
+        Guard::Counter => Generator::new(format, clock),
+        Guard::Boottime => Generator::new(format, Arc::new(WithoutCounter(clock))),
+    };
+    let end = Tick(layout.max_tick() + 1);
+    let window =
+        Window::new(layout, 3 & layout.max_generator_id(), Tick(0), end).expect("a window");
+    generator.open(window, u64::MAX).expect("an open generator");
+    generator
+}
+
+/// Whether the counter is what [`Guard::Counter`] gets here.
+pub fn counter_is_used() -> bool {
+    matches!(IdClock::start().gauge(), Gauge::Counter { .. })
+}
+
+/// Spins until the next millisecond of the boot clock begins, outside of what is timed.
+pub fn pace() {
+    let millisecond = os::boot_ns() / 1_000_000;
+    while os::boot_ns() / 1_000_000 == millisecond {
+        std::hint::spin_loop();
+    }
+}
+
+/// Nanoseconds that `work` takes.
+pub fn timed(work: impl FnOnce()) -> u64 {
+    let began_ns = os::boot_ns();
+    work();
+    os::boot_ns() - began_ns
+}
+
+/// Shows that ids are distinct and ascending.
+///
+/// # Panics
+///
+/// If they are not.
+pub fn prove(what: &str, ids: &[Id]) {
+    assert!(ids.len() > 1, "{what}: nothing was issued");
+    assert!(ids.is_sorted_by(|a, b| a < b), "{what}: ids repeat or fall");
+}
+
+/// Median and spread of a figure over rounds.
+#[derive(Debug)]
+pub struct Figure {
+    name: String,
+    unit: &'static str,
+    rounds: Vec<f64>,
+}
+
+impl Figure {
+    /// A figure without rounds yet.
+    pub fn new(name: impl Into<String>, unit: &'static str) -> Figure {
+        Figure { name: name.into(), unit, rounds: Vec::new() }
+    }
+
+    /// Adds the result of a round.
+    pub fn add(&mut self, value: f64) {
+        self.rounds.push(value);
+    }
+
+    /// The median over the rounds.
+    pub fn median(&mut self) -> f64 {
+        self.rounds.sort_by(f64::total_cmp);
+        self.rounds.get(self.rounds.len() / 2).copied().unwrap_or(f64::NAN)
+    }
+
+    /// One line: name, median, and the middle half of the rounds.
+    pub fn line(&mut self) -> String {
+        let median = self.median();
+        let quarter = self.rounds.len() / 4;
+        let (low, high) = (self.rounds[quarter], self.rounds[self.rounds.len() - 1 - quarter]);
+        format!("{:<58} {median:>12.2} {:<7} [{low:.2} … {high:.2}]", self.name, self.unit)
+    }
+}
+
+/// How long a round at the cap lasts.
+pub const CAP_ROUND: Duration = Duration::from_millis(400);
