@@ -1,0 +1,163 @@
+//! The keeper against a store in memory, in real time, with short leases.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use snowlease_core::{Format, Generator, Refusal};
+
+use super::*;
+use crate::testing::{Fault, FaultyStore, MemoryStore};
+use crate::{Administer, LeaseStore};
+
+fn terms() -> Terms {
+    Terms::new(Duration::from_millis(1_000), Duration::from_millis(300)).unwrap()
+}
+
+fn keep(store: Arc<dyn LeaseStore>) -> Keeper {
+    let clock = IdClock::start();
+    let generator = Arc::new(Generator::new(Format::DEFAULT, Arc::clone(&clock) as Arc<_>));
+    let holder = Holder::new("keeper-test", "", "", "").unwrap();
+    Keeper::start(store, generator, clock, terms(), holder).unwrap()
+}
+
+fn memory(last: u64) -> Arc<MemoryStore> {
+    Arc::new(MemoryStore::new(Format::DEFAULT, (0, last)).unwrap())
+}
+
+/// Looks every few milliseconds, for at most ten seconds.
+fn eventually(what: &str, condition: impl Fn() -> bool) {
+    for _ in 0..2_000 {
+        if condition() {
+            return;
+        }
+        thread::park_timeout(Duration::from_millis(5));
+    }
+    panic!("{what} did not come about");
+}
+
+#[test]
+fn a_store_that_goes_away_and_comes_back_costs_no_restart() {
+    let faulty = Arc::new(FaultyStore::scripted(memory(3), []));
+    let keeper = keep(Arc::clone(&faulty) as Arc<_>);
+    keeper.wait_ready(Duration::from_secs(5)).unwrap();
+    let before = keeper.generator().next_id().unwrap();
+
+    faulty.set_down(true);
+    eventually("the end of the window", || !keeper.is_ready());
+    let refusal = keeper.generator().next_id().unwrap_err();
+    assert!(matches!(refusal, Refusal::WindowEnd | Refusal::NoLease), "{refusal:?}");
+    eventually("the loss", || keeper.status().state == State::Lost);
+    assert!(keeper.status().trouble.is_some());
+
+    faulty.set_down(false);
+    keeper.wait_ready(Duration::from_secs(5)).unwrap();
+    let after = keeper.generator().next_id().unwrap();
+    assert!(after > before);
+    assert_eq!(keeper.status().trouble, None);
+    assert_eq!(keeper.status().outcomes.granted, 2);
+}
+
+#[test]
+fn ids_flow_while_single_calls_fail() {
+    let script = [Fault::None, Fault::LoseAnswer, Fault::Refuse, Fault::None, Fault::Repeat];
+    let faulty = Arc::new(FaultyStore::scripted(memory(3), script.repeat(3)));
+    let keeper = keep(Arc::clone(&faulty) as Arc<_>);
+    keeper.wait_ready(Duration::from_secs(5)).unwrap();
+    let generator_id = keeper.status().window.unwrap().generator_id();
+    let mut last = None;
+    while faulty.calls() < 12 {
+        let id = keeper.generator().next_id().unwrap();
+        assert!(Some(id) > last);
+        last = Some(id);
+        thread::park_timeout(Duration::from_millis(2));
+    }
+    let status = keeper.status();
+    assert_eq!(status.window.unwrap().generator_id(), generator_id, "{status:?}");
+    assert!(status.outcomes.not_renewed > 0 && status.outcomes.lost == 0, "{status:?}");
+}
+
+#[test]
+fn a_drain_moves_the_holder_without_a_refusal() {
+    let store = memory(3);
+    let keeper = keep(Arc::clone(&store) as Arc<_>);
+    keeper.wait_ready(Duration::from_secs(5)).unwrap();
+    let drained = keeper.status().window.unwrap().generator_id();
+    store.drain(drained, true).unwrap();
+    let mut last = None;
+    let moved = || keeper.status().window.is_some_and(|window| window.generator_id() != drained);
+    while !moved() {
+        let id = keeper.generator().next_id().unwrap();
+        assert!(Some(id) > last);
+        last = Some(id);
+    }
+    assert!(keeper.generator().next_id().unwrap() > last.unwrap());
+    eventually("the release", || {
+        let drained = store.list().unwrap().into_iter().find(|lease| lease.generator_id == drained);
+        drained.is_some_and(|lease| !lease.held && lease.draining)
+    });
+}
+
+#[test]
+fn a_stop_gives_the_lease_back_and_a_drop_does_too() {
+    let store = memory(1);
+    let held = || store.list().unwrap().iter().filter(|lease| lease.held).count();
+    let first = keep(Arc::clone(&store) as Arc<_>);
+    let second = keep(Arc::clone(&store) as Arc<_>);
+    first.wait_ready(Duration::from_secs(5)).unwrap();
+    second.wait_ready(Duration::from_secs(5)).unwrap();
+    assert_eq!(held(), 2);
+    first.stop();
+    assert_eq!(held(), 1);
+    assert_eq!(first.generator().next_id(), Err(Refusal::NoLease));
+    assert!(first.wait_ready(Duration::from_secs(1)).is_err());
+    first.stop();
+    drop(second);
+    eventually("the release after the drop", || held() == 0);
+}
+
+#[test]
+fn a_pool_that_is_used_up_says_so_and_serves_when_one_is_freed() {
+    let store = memory(0);
+    let first = keep(Arc::clone(&store) as Arc<_>);
+    first.wait_ready(Duration::from_secs(5)).unwrap();
+    let second = keep(Arc::clone(&store) as Arc<_>);
+    let not_ready = second.wait_ready(Duration::from_millis(200)).unwrap_err();
+    assert!(not_ready.reason.contains("all 1 generator ids are in use"), "{not_ready}");
+    first.stop();
+    second.wait_ready(Duration::from_secs(5)).unwrap();
+}
+
+/// A store whose driver has a bug.
+#[derive(Debug)]
+struct Panics(Arc<MemoryStore>, std::sync::atomic::AtomicBool);
+
+impl LeaseStore for Panics {
+    fn status(&self) -> Result<crate::StoreStatus, Outage> {
+        self.0.status()
+    }
+
+    fn acquire(&self, ask: &crate::Acquire) -> Result<crate::Grant, AcquireError> {
+        let first = !self.1.swap(true, std::sync::atomic::Ordering::SeqCst);
+        assert!(!first, "injected");
+        self.0.acquire(ask)
+    }
+
+    fn renew(&self, ask: &crate::Renew) -> Result<crate::Renewal, RenewError> {
+        self.0.renew(ask)
+    }
+
+    fn release(&self, ask: &crate::Release) -> Result<(), ReleaseError> {
+        self.0.release(ask)
+    }
+
+    fn list(&self) -> Result<Vec<crate::LeaseEntry>, Outage> {
+        self.0.list()
+    }
+}
+
+#[test]
+fn a_driver_that_panics_does_not_end_the_keeper() {
+    let keeper = keep(Arc::new(Panics(memory(1), std::sync::atomic::AtomicBool::new(false))));
+    keeper.wait_ready(Duration::from_secs(5)).unwrap();
+    assert!(keeper.generator().next_id().is_ok());
+}
