@@ -57,7 +57,8 @@ pub struct LeaseAsk {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_ms: Option<u64>,
     /// A secret of at least 128 random bits, 16 to 128 bytes, made by the holder: asking again with
-    /// it gives the same lease. Without one, a lost answer costs an idle generator id for one window.
+    /// it gives the same lease. Without one, a lost answer costs an idle generator id for one
+    /// window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_key: Option<Secret>,
 }

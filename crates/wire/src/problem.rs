@@ -1,7 +1,7 @@
 //! Problems: every error of the service is a document of RFC 9457 with a stable code.
 //!
-//! [`Code::ALL`] is the one table of codes. Programs decide by the code and the members, people read
-//! the detail. Nothing of a request's secrets is ever repeated in a problem.
+//! [`Code::ALL`] is the one table of codes. Programs decide by the code and the members, people
+//! read the detail. Nothing of a request's secrets is ever repeated in a problem.
 
 use serde::{Deserialize, Serialize};
 

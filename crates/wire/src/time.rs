@@ -10,8 +10,8 @@ use jiff::Timestamp;
 /// 2000-01-01T00:00:00Z: fewer milliseconds are seconds, or a mistake.
 const EARLIEST_DIGITS_MS: i64 = 946_684_800_000;
 
-/// 9999-12-30T00:00:00Z: more milliseconds are microseconds or nanoseconds. The last day is left out
-/// because not every zone has it.
+/// 9999-12-30T00:00:00Z: more milliseconds are microseconds or nanoseconds. The last day is left
+/// out because not every zone has it.
 const LATEST_MS: i64 = 253_402_128_000_000;
 
 /// 0000-01-01T00:00:00Z.
@@ -39,8 +39,8 @@ pub fn text(unix_ms: i64) -> Option<String> {
 ///
 /// # Shape and units
 ///
-/// Text is `YYYY-MM-DDTHH:MM:SS`, optionally `.` and decimals, then `Z` or `+HH:MM` or `-HH:MM`. The
-/// answer is in Unix ms.
+/// Text is `YYYY-MM-DDTHH:MM:SS`, optionally `.` and decimals, then `Z` or `+HH:MM` or `-HH:MM`.
+/// The answer is in Unix ms.
 ///
 /// # Errors
 ///

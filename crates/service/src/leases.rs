@@ -1,0 +1,309 @@
+//! `/generators`: asking for a lease, renewing it, giving it back, listing.
+//!
+//! The service's wall clock is the reference: a holder whose clock is too far from it gets no
+//! lease, and no window reaches further past it than the terms and the tolerated skew allow. So a
+//! holder whose clock runs fast runs dry instead of poisoning its generator id.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use snowlease_core::{Format, Tick};
+use snowlease_lease::{
+    Acquire, AcquireError, Carries, Grant, Holder, LeaseEntry, Release, Renew, RequestKey, Terms,
+    Token, TokenHash,
+};
+use snowlease_wire as wire;
+use snowlease_wire::{Code, Problem, time};
+
+use crate::body::Json;
+use crate::metrics::Operation;
+use crate::reply::{self, Context, Failure, millis};
+use crate::shared::{Shared, generator_id};
+
+/// Grants a generator id. Asking again with the same request key gives the same lease.
+#[utoipa::path(
+    post,
+    path = "/generators/lease",
+    operation_id = "lease",
+    tag = "leases",
+    request_body = wire::LeaseAsk,
+    responses(
+        (status = 201, description = "A lease", body = wire::Lease),
+        (status = "4XX", description = "A mistake of the request", body = Problem,
+            content_type = "application/problem+json"),
+        (status = "5XX", description = "No lease now", body = Problem,
+            content_type = "application/problem+json"),
+    ),
+)]
+pub(crate) async fn lease(
+    State(shared): State<Arc<Shared>>,
+    Json(ask): Json<wire::LeaseAsk>,
+) -> Result<Response, Failure> {
+    let now_ms = ask.now_ms;
+    let acquire = acquire(&shared, ask)?;
+    let token = acquire.request_key.token().reveal();
+    let granted = shared.store(Operation::Acquire, move |store| store.acquire(&acquire)).await?;
+    let context = shared.context();
+    let grant = granted.map_err(|error| context.not_granted(&error))?;
+    shared.heard(grant.generator_id, now_ms.map(|now_ms| ahead(now_ms, context)));
+    let window = Duration::from_millis(
+        grant.until.since(grant.from).saturating_mul(shared.format.tick_ms().into()),
+    );
+    let Grant { generator_id, from, until, seq, draining, reference_ms: _ } = grant;
+    let lease = wire::Lease {
+        generator_id,
+        token: wire::Secret::new(token),
+        seq,
+        from: from.0,
+        until: until.0,
+        window_ms: millis(window),
+        renew_after_ms: renew_after_ms(shared.parts.terms, context, until),
+        format: shared.format.into(),
+        reference_ms: context.reference_ms,
+        draining,
+    };
+    Ok(reply::json(StatusCode::CREATED, &lease))
+}
+
+/// What to ask the store for, given what was asked of the service.
+fn acquire(shared: &Shared, ask: wire::LeaseAsk) -> Result<Acquire, Failure> {
+    let (terms, format, context) = (shared.parts.terms, shared.format, shared.context());
+    if let Some(asked) = &ask.format
+        && !asked.fits(format)
+    {
+        let detail = format!("the service's format is {format}: ids of another would collide");
+        return Err(Failure::new(Code::FormatMismatch, detail)
+            .with(|problem| problem.format = Some(format.into())));
+    }
+    let region = ask.region.unwrap_or_else(|| shared.parts.region.clone());
+    let (machine, process) = (ask.machine.unwrap_or_default(), ask.process.unwrap_or_default());
+    let holder = Holder::new(ask.holder, machine, process, region)
+        .map_err(|error| Failure::new(Code::BadHolder, error.to_string()))?;
+    let request_key = match &ask.request_key {
+        Some(key) => RequestKey::from_text(key.reveal()).ok_or_else(|| {
+            Failure::new(
+                Code::BadToken,
+                "a request key has 16 to 128 bytes: 128 random bits or more",
+            )
+        })?,
+        None => RequestKey::random(),
+    };
+    let window = window(ask.window_ms, terms)?;
+    let now_ms = ask.now_ms.unwrap_or(context.reference_ms);
+    let ahead_ms = ahead(now_ms, context);
+    if u128::from(ahead_ms.unsigned_abs()) > Terms::SKEW_LIMIT.as_millis() {
+        return Err(context.not_granted(&AcquireError::Skew { ahead_ms }));
+    }
+    let from = format.tick_at_ms(now_ms).map_err(reply::no_tick)?;
+    let until = from.saturating_add(format.ticks_in_ms(millis(window)));
+    Ok(Acquire {
+        request_key,
+        from,
+        until: until.min(end(format)),
+        format,
+        holder,
+        // The reference, not the holder's clock: when a lease was granted is judged by one clock.
+        now_ms: context.reference_ms,
+    })
+}
+
+/// The window to grant: what was asked for, but no more than the terms give.
+fn window(asked_ms: Option<u64>, terms: Terms) -> Result<Duration, Failure> {
+    let Some(asked_ms) = asked_ms else { return Ok(terms.window()) };
+    let asked = Duration::from_millis(asked_ms);
+    if asked < Terms::SHORTEST_WINDOW {
+        let min_ms = millis(Terms::SHORTEST_WINDOW);
+        let detail = format!("a window of {asked_ms} ms is too short: ask for {min_ms} or more");
+        return Err(
+            Failure::new(Code::BadWindow, detail).with(|problem| problem.min_ms = Some(min_ms))
+        );
+    }
+    Ok(asked.min(terms.window()))
+}
+
+/// First tick past the time field.
+fn end(format: Format) -> Tick {
+    Tick(format.layout().max_tick() + 1)
+}
+
+/// How far a holder's clock is ahead of the reference, in ms.
+fn ahead(now_ms: i64, context: Context) -> i64 {
+    now_ms.saturating_sub(context.reference_ms)
+}
+
+/// When to renew a window that ends at `until`: after the share of it that the terms set.
+fn renew_after_ms(terms: Terms, context: Context, until: Tick) -> u64 {
+    let left_ms = context.format.unix_ms(until).saturating_sub(context.reference_ms);
+    let left_ms = u128::try_from(left_ms).unwrap_or(0);
+    let share = left_ms * terms.renew().as_millis() / terms.window().as_millis();
+    u64::try_from(share.min(terms.renew().as_millis())).unwrap_or(u64::MAX)
+}
+
+/// Moves the end of a window. Where the cell has moved on and is still the asker's, the answer is
+/// the cell as it stands.
+#[utoipa::path(
+    post,
+    path = "/generators/{id}/renew",
+    operation_id = "renew",
+    tag = "leases",
+    params(("id" = u64, Path, description = "the generator id")),
+    request_body = wire::RenewAsk,
+    responses(
+        (status = 200, description = "The lease as it stands", body = wire::Renewed),
+        (status = 409, description = "Not yours, with the reason", body = Problem,
+            content_type = "application/problem+json"),
+        (status = "4XX", description = "A mistake of the request", body = Problem,
+            content_type = "application/problem+json"),
+        (status = "5XX", description = "Not renewed now", body = Problem,
+            content_type = "application/problem+json"),
+    ),
+)]
+pub(crate) async fn renew(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Json(ask): Json<wire::RenewAsk>,
+) -> Result<Response, Failure> {
+    let generator_id = generator_id(&id)?;
+    let token = token(&ask.token)?;
+    let next = match ask.next.as_deref() {
+        Some(text) => TokenHash::from_text(text).filter(|hash| *hash != TokenHash::NOBODY),
+        None => Some(token.hash()),
+    };
+    let next = next.ok_or_else(|| {
+        Failure::new(Code::BadToken, "next is the hash of the next token, 64 hex digits")
+    })?;
+    let until = longest(&shared, Terms::SKEW_LIMIT)?;
+    let until = match ask.until {
+        Some(asked) => Tick(asked).min(until),
+        None => longest(&shared, Duration::ZERO)?,
+    };
+    let reference_ms = shared.now_ms();
+    let renew = Renew { generator_id, token, seq: ask.seq, next, until, now_ms: reference_ms };
+    let renewed = shared.store(Operation::Renew, move |store| store.renew(&renew)).await?;
+    let context = shared.context();
+    let renewal = renewed.map_err(|error| context.not_renewed(&error))?;
+    shared.heard(generator_id, ask.now_ms.map(|now_ms| ahead(now_ms, context)));
+    let answer = wire::Renewed {
+        until: renewal.until.0,
+        seq: renewal.seq,
+        carries: match renewal.token {
+            Carries::Token => wire::Carries::Token,
+            Carries::Next => wire::Carries::Next,
+        },
+        renew_after_ms: renew_after_ms(shared.parts.terms, context, renewal.until),
+        reference_ms: context.reference_ms,
+        draining: renewal.draining,
+    };
+    Ok(reply::json(StatusCode::OK, &answer))
+}
+
+/// First tick that no window may contain now, given how far a holder may be ahead.
+fn longest(shared: &Shared, ahead: Duration) -> Result<Tick, Failure> {
+    let length = millis(shared.parts.terms.window() + ahead);
+    let until = shared.now()?.saturating_add(shared.format.ticks_in_ms(length));
+    Ok(until.min(end(shared.format)))
+}
+
+fn token(secret: &wire::Secret) -> Result<Token, Failure> {
+    let malformed = || {
+        let detail = "a token is 64 hex digits, as the lease's answer gives it";
+        Failure::new(Code::BadToken, detail)
+    };
+    Token::from_text(secret.reveal()).ok_or_else(malformed)
+}
+
+/// Gives a lease back: the generator id is free from `until` on, at once.
+#[utoipa::path(
+    post,
+    path = "/generators/{id}/release",
+    operation_id = "release",
+    tag = "leases",
+    params(("id" = u64, Path, description = "the generator id")),
+    request_body = wire::ReleaseAsk,
+    responses(
+        (status = 200, description = "The generator id is free", body = wire::Released),
+        (status = 409, description = "Not yours, or outside the window", body = Problem,
+            content_type = "application/problem+json"),
+        (status = "4XX", description = "A mistake of the request", body = Problem,
+            content_type = "application/problem+json"),
+        (status = "5XX", description = "Not released now", body = Problem,
+            content_type = "application/problem+json"),
+    ),
+)]
+pub(crate) async fn release(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Json(ask): Json<wire::ReleaseAsk>,
+) -> Result<Response, Failure> {
+    let generator_id = generator_id(&id)?;
+    let token = token(&ask.token)?;
+    let release =
+        Release { generator_id, token, next: None, seq: ask.seq, unused_from: Tick(ask.until) };
+    let released = shared.store(Operation::Release, move |store| store.release(&release)).await?;
+    released.map_err(|error| shared.context().not_released(&error))?;
+    shared.skews().remove(&generator_id);
+    Ok(reply::json(StatusCode::OK, &wire::Released { generator_id, until: ask.until }))
+}
+
+/// Every generator id that was ever granted; tokens never.
+#[utoipa::path(
+    get,
+    path = "/generators",
+    operation_id = "leases",
+    tag = "leases",
+    responses(
+        (status = 200, description = "By generator id", body = wire::Leases),
+        (status = "5XX", description = "The store cannot be read now", body = Problem,
+            content_type = "application/problem+json"),
+    ),
+)]
+pub(crate) async fn list(
+    State(shared): State<Arc<Shared>>,
+    axum::extract::RawQuery(query): axum::extract::RawQuery,
+) -> Result<Response, Failure> {
+    crate::query::read(query.as_deref(), [])?;
+    let now = shared.now()?;
+    let listed = shared.store(Operation::List, |store| store.list()).await?;
+    let context = shared.context();
+    let entries = listed.map_err(|outage| context.outage(&outage))?;
+    let skews = shared.skews().clone();
+    let line = |entry| line(entry, now, context, &skews);
+    let leases = wire::Leases {
+        leases: entries.into_iter().map(line).collect(),
+        reference_ms: context.reference_ms,
+    };
+    Ok(reply::json(StatusCode::OK, &leases))
+}
+
+fn line(
+    entry: LeaseEntry,
+    now: Tick,
+    context: Context,
+    skews: &std::collections::HashMap<u64, i64>,
+) -> wire::LeaseLine {
+    let age_ms = context.reference_ms.saturating_sub(entry.granted_at_ms);
+    wire::LeaseLine {
+        generator_id: entry.generator_id,
+        holder: entry.holder.name().to_owned(),
+        machine: entry.holder.machine().to_owned(),
+        process: entry.holder.process().to_owned(),
+        region: entry.holder.region().to_owned(),
+        seq: entry.seq,
+        from: entry.from.0,
+        until: entry.until.0,
+        from_time: time::text(context.format.unix_ms(entry.from)),
+        until_time: time::text(context.format.unix_ms(entry.until)),
+        granted_at_ms: entry.granted_at_ms,
+        age_ms: u64::try_from(age_ms).unwrap_or(0),
+        skew_ms: skews.get(&entry.generator_id).copied().filter(|_| entry.held),
+        state: match (entry.draining, entry.held, entry.until > now) {
+            (true, _, _) => wire::State::Draining,
+            (false, true, true) => wire::State::Held,
+            (false, true, false) => wire::State::Expired,
+            (false, false, _) => wire::State::Free,
+        },
+    }
+}

@@ -1,0 +1,139 @@
+//! What every handler works with: the parts, the bounds in force, and the way to the store.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use snowlease_core::{Format, Tick};
+use snowlease_lease::{LeaseStore, Outage, os};
+use snowlease_wire::Code;
+use tokio::sync::Semaphore;
+
+use crate::Parts;
+use crate::metrics::{Metrics, Operation};
+use crate::reply::{self, Context, Failure};
+
+pub(crate) struct Shared {
+    pub(crate) parts: Parts,
+    pub(crate) format: Format,
+    pub(crate) metrics: Metrics,
+    pub(crate) requests: Semaphore,
+    pub(crate) waiters: Arc<Semaphore>,
+    /// One at a time, so that scrapes of a store that hangs do not pile up.
+    pub(crate) probes: Arc<Semaphore>,
+    store_calls: Arc<Semaphore>,
+    stopping: AtomicBool,
+    skews: Mutex<HashMap<u64, i64>>,
+}
+
+impl Shared {
+    pub(crate) fn new(parts: Parts) -> Shared {
+        let limits = parts.limits;
+        Shared {
+            format: parts.generator.format(),
+            metrics: Metrics::new(),
+            requests: Semaphore::new(limits.requests),
+            waiters: Arc::new(Semaphore::new(limits.waiters)),
+            probes: Arc::new(Semaphore::new(1)),
+            store_calls: Arc::new(Semaphore::new(limits.store_calls)),
+            stopping: AtomicBool::new(false),
+            skews: Mutex::default(),
+            parts,
+        }
+    }
+
+    /// The reference clock, in Unix ms.
+    pub(crate) fn now_ms(&self) -> i64 {
+        (self.parts.wall_ms)()
+    }
+
+    /// The tick of the reference clock.
+    pub(crate) fn now(&self) -> Result<Tick, Failure> {
+        self.format.tick_at_ms(self.now_ms()).map_err(reply::no_tick)
+    }
+
+    pub(crate) fn context(&self) -> Context {
+        Context {
+            format: self.format,
+            reference_ms: self.now_ms(),
+            retry: self.parts.terms.renew(),
+        }
+    }
+
+    /// Calls the store on a thread that may block.
+    ///
+    /// The call goes on if the caller goes away; its outcome is then unknown to the caller only.
+    pub(crate) async fn store<T, F>(&self, operation: Operation, call: F) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn LeaseStore) -> T + Send + 'static,
+    {
+        let unavailable = || {
+            let outage = Outage::unavailable("the service is stopping: ask another, or later");
+            self.context().outage(&outage)
+        };
+        let permit =
+            Arc::clone(&self.store_calls).acquire_owned().await.map_err(|_| unavailable())?;
+        let store = Arc::clone(&self.parts.store);
+        let latency = self.metrics.latency(operation);
+        let call = move || {
+            let _permit = permit;
+            let started_ns = os::boot_ns();
+            let answer = call(&*store);
+            latency.observe(seconds(os::boot_ns().saturating_sub(started_ns)));
+            answer
+        };
+        tokio::task::spawn_blocking(call).await.map_err(|_| {
+            let outage = Outage::unknown("the store's driver failed: look at the service's log");
+            self.context().outage(&outage)
+        })
+    }
+
+    /// Whether the service was told to stop.
+    pub(crate) fn is_stopping(&self) -> bool {
+        // ORDERING: Relaxed; a hint for probes that guards nothing.
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn stop(&self) {
+        // ORDERING: Relaxed; see above.
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// How far each holder's clock was ahead when it was last heard, in ms. One entry for a
+    /// generator id of the store at most.
+    pub(crate) fn skews(&self) -> MutexGuard<'_, HashMap<u64, i64>> {
+        self.skews.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn heard(&self, generator_id: u64, ahead_ms: Option<i64>) {
+        if let Some(ahead_ms) = ahead_ms {
+            self.skews().insert(generator_id, ahead_ms);
+        }
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("parts", &self.parts).finish_non_exhaustive()
+    }
+}
+
+/// A generator id in a path: the one decimal text of it.
+pub(crate) fn generator_id(text: &str) -> Result<u64, Failure> {
+    let unknown = || {
+        let detail = "a generator id is a number in decimal, as the lease's answer gives it";
+        Failure::new(Code::NoGenerator, detail)
+    };
+    let id = text.parse::<u64>().map_err(|_| unknown())?;
+    // Signs, leading zeros and the like are read by `parse`, and are other texts.
+    if id.to_string() == text { Ok(id) } else { Err(unknown()) }
+}
+
+/// Nanoseconds in seconds, for a histogram.
+pub(crate) fn seconds(ns: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "a metric needs no more than 53 bits")]
+    let ns = ns as f64;
+    ns / 1e9
+}
