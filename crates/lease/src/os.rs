@@ -74,3 +74,46 @@ pub fn fork_guard() -> ForkGuard {
 pub fn host_name() -> String {
     fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use snowlease_core::{Format, Generator, Refusal, Tick, Window};
+
+    use super::*;
+    use crate::IdClock;
+
+    #[test]
+    fn clocks_run_and_the_kernel_has_a_view() {
+        let (boot, wall) = (boot_ns(), wall_ns());
+        assert!(boot > 0 && wall > 1_700_000_000_000_000_000);
+        assert!(boot_ns() >= boot);
+        assert!(kernel_time().is_some_and(|time| time.max_error_us >= 0));
+        assert!(!host_name().is_empty());
+    }
+
+    #[test]
+    fn a_forked_child_is_refused_and_its_parent_goes_on() {
+        let generator = Generator::new(Format::DEFAULT, IdClock::start() as Arc<_>)
+            .with_fork_guard(fork_guard());
+        let window = Window::new(Format::DEFAULT.layout(), 5, Tick(0), Tick(1 << 41)).unwrap();
+        generator.open(window, u64::MAX).unwrap();
+        let before = generator.next_id().unwrap();
+        // SAFETY: the child calls nothing but the generator, which takes no lock that another thread of
+        // the parent could have held at the fork, and leaves without running anything else.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let refused = generator.next_id() == Err(Refusal::Forked)
+                && generator.try_next_id() == Err(Refusal::Forked)
+                && generator.next_ids_into(&mut [before; 3]) == Err(Refusal::Forked);
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(i32::from(!refused)) };
+        }
+        let mut status = -1;
+        // SAFETY: `child` is the process made above, and `status` a valid place for its end.
+        let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert_eq!((waited, status), (child, 0), "the child was given an id");
+        assert!(generator.next_id().unwrap() > before);
+    }
+}
