@@ -12,8 +12,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use snowlease_core::{Format, Tick};
 use snowlease_lease::{
-    Acquire, AcquireError, Carries, Grant, Holder, LeaseEntry, Release, Renew, RequestKey, Terms,
-    Token, TokenHash,
+    Acquire, AcquireError, Carries, Grant, Holder, LeaseEntry, Release, Renew, RenewError,
+    RequestKey, Terms, Token, TokenHash,
 };
 use snowlease_wire as wire;
 use snowlease_wire::{Code, Problem, time};
@@ -169,12 +169,17 @@ pub(crate) async fn renew(
     let generator_id = generator_id(&id)?;
     let token = token(&ask.token)?;
     let next = match ask.next.as_deref() {
-        Some(text) => TokenHash::from_text(text).filter(|hash| *hash != TokenHash::NOBODY),
-        None => Some(token.hash()),
+        Some(text) => TokenHash::from_text(text).ok_or_else(|| {
+            let detail = "next is the hash of the next token, 64 hex digits";
+            Failure::new(Code::BadToken, detail)
+        })?,
+        None => token.hash(),
     };
-    let next = next.ok_or_else(|| {
-        Failure::new(Code::BadToken, "next is the hash of the next token, 64 hex digits")
-    })?;
+    // A cell with it would look like one that nobody holds.
+    if next == TokenHash::NOBODY {
+        let reason = "no token has the hash that was given as the next one";
+        return Err(shared.context().not_renewed(&RenewError::NotYours { reason }));
+    }
     let until = longest(&shared, Terms::SKEW_LIMIT)?;
     let until = match ask.until {
         Some(asked) => Tick(asked).min(until),

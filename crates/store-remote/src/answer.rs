@@ -1,0 +1,95 @@
+//! From problems on the wire back to the errors of a store.
+
+use snowlease_core::{Format, Tick};
+use snowlease_lease::{Acquire, AcquireError, Outage, ReleaseError, RenewError};
+use snowlease_wire::{Code, Problem};
+
+use crate::call::Failure;
+
+/// The reasons for which a lease is not the asker's, as the rules of every store give them.
+const REASONS: [&str; 2] = [
+    "the generator id has another holder, or another copy of this one has renewed",
+    "the generator id was released",
+];
+
+/// The reason if the service gives none of those.
+const OTHER_REASON: &str = "the service says that the lease is not this holder's";
+
+/// What is left when no answer says more: whether the call may have taken effect.
+pub(crate) fn outage(failure: &Failure) -> Outage {
+    match failure {
+        Failure::Unsent(detail) => Outage::unavailable(detail.clone()),
+        Failure::Lost(detail) => Outage::unknown(detail.clone()),
+        Failure::Refused(problem) => refused(problem),
+        Failure::Foreign(status) => {
+            let detail = format!(
+                "the answer has status {status} and is not of a lease service: check the URL and \
+                 what is in between"
+            );
+            // A proxy that gave up waiting answers 5xx, and the request may have got through.
+            Outage { unknown: *status >= 500, detail }
+        }
+    }
+}
+
+fn refused(problem: &Problem) -> Outage {
+    let unknown = match problem.known_code() {
+        Some(Code::StoreUnknown | Code::Timeout | Code::Internal) => true,
+        Some(_) => false,
+        None => problem.status >= 500,
+    };
+    Outage { unknown, detail: problem.detail.clone() }
+}
+
+pub(crate) fn not_granted(failure: &Failure, ask: &Acquire) -> AcquireError {
+    let Failure::Refused(problem) = failure else { return outage(failure).into() };
+    let told = match problem.known_code() {
+        Some(Code::Exhausted) => problem
+            .total
+            .map(|total| AcquireError::Exhausted { total, earliest: problem.earliest.map(Tick) }),
+        Some(Code::Frozen) => Some(AcquireError::Frozen),
+        Some(Code::Quarantined) => {
+            problem.floor.map(|floor| AcquireError::Quarantined { floor: Tick(floor) })
+        }
+        Some(Code::FormatMismatch) => problem
+            .format
+            .as_ref()
+            .and_then(|doc| Format::try_from(doc).ok())
+            .map(|store| AcquireError::Format { store, asked: ask.format }),
+        Some(Code::ClockSkew) => problem.ahead_ms.map(|ahead_ms| AcquireError::Skew { ahead_ms }),
+        Some(Code::BadWindow) => Some(AcquireError::Window { from: ask.from, until: ask.until }),
+        _ => None,
+    };
+    told.unwrap_or_else(|| refused(problem).into())
+}
+
+pub(crate) fn not_renewed(failure: &Failure) -> RenewError {
+    let Failure::Refused(problem) = failure else { return outage(failure).into() };
+    let told = match problem.known_code() {
+        Some(Code::NotYours) => Some(RenewError::NotYours { reason: reason(problem) }),
+        Some(Code::Quarantined) => {
+            problem.floor.map(|floor| RenewError::Quarantined { floor: Tick(floor) })
+        }
+        Some(Code::NoGenerator) => Some(RenewError::OutOfRange),
+        _ => None,
+    };
+    told.unwrap_or_else(|| refused(problem).into())
+}
+
+pub(crate) fn not_released(failure: &Failure) -> ReleaseError {
+    let Failure::Refused(problem) = failure else { return outage(failure).into() };
+    let told = match problem.known_code() {
+        Some(Code::NotYours) => Some(ReleaseError::NotYours { reason: reason(problem) }),
+        Some(Code::OutsideWindow) => problem.from.zip(problem.until).map(|(from, until)| {
+            ReleaseError::OutsideWindow { from: Tick(from), until: Tick(until) }
+        }),
+        Some(Code::NoGenerator) => Some(ReleaseError::OutOfRange),
+        _ => None,
+    };
+    told.unwrap_or_else(|| refused(problem).into())
+}
+
+fn reason(problem: &Problem) -> &'static str {
+    let told = problem.reason.as_deref();
+    REASONS.into_iter().find(|reason| Some(*reason) == told).unwrap_or(OTHER_REASON)
+}
