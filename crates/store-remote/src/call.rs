@@ -117,6 +117,10 @@ impl Caller {
                 ErrorKind::HostUnreachable
                 | ErrorKind::NetworkUnreachable
                 | ErrorKind::AddrNotAvailable => self.unsent("cannot be reached"),
+                // The standard library has no kind for a name that was not found.
+                _ if error.to_string().starts_with("failed to lookup address") => {
+                    self.unsent("has a name that is not known")
+                }
                 _ => self.lost("closed the connection before it answered"),
             },
             ureq::Error::Timeout(_) => self.lost("did not answer in time"),

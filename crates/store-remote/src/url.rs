@@ -17,7 +17,9 @@ pub(crate) fn base(url: &str) -> Result<String, UrlError> {
     if authority.as_str().contains('@') {
         return Err(UrlError::Secret);
     }
-    if authority.host().is_empty() || uri.query().is_some() || url.contains('#') {
+    let port = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
+    let port_fits = port.is_empty() || authority.port_u16().is_some_and(|port| port > 0);
+    if authority.host().is_empty() || !port_fits || uri.query().is_some() || url.contains('#') {
         return Err(UrlError::Malformed);
     }
     Ok(url.trim_end_matches('/').to_owned())
