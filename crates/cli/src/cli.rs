@@ -1,7 +1,7 @@
 //! The command tree: from what was typed to a verb, and from how it went to an exit code.
 //!
-//! Exit codes: 0 done, 1 failed, 2 the call or its configuration is wrong and nothing was done. An error
-//! is one line on stderr that says what to do, and stdout stays empty.
+//! Exit codes: 0 done, 1 failed, 2 the call or its configuration is wrong and nothing was done. An
+//! error is one line on stderr that says what to do, and stdout stays empty.
 
 use std::process::ExitCode;
 
@@ -11,9 +11,10 @@ use clap::{Parser, Subcommand};
 
 use crate::output::{self, ReaderGone};
 use crate::usage::Usage;
-use crate::{decode, layout, range};
+use crate::{decode, layout, lease, next, range, serve, store};
 
-/// Shown where no verb is given: enough to get going, and an exit code of 0, since nothing went wrong.
+/// Shown where no verb is given: enough to get going, and an exit code of 0, since nothing went
+/// wrong.
 const START: &str = "\
 Snowlease hands out unique, roughly time-ordered 64-bit ids from leased generator ids.
 
@@ -34,9 +35,13 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Serve(serve::Serve),
+    Next(next::Next),
     Decode(decode::Decode),
     Range(range::Range),
     Layout(layout::Layout),
+    Lease(lease::Lease),
+    Store(store::Store),
 }
 
 /// Does what the command line says.
@@ -47,9 +52,13 @@ pub(crate) fn run() -> ExitCode {
     };
     let done = match verb {
         None => output::answer(START),
+        Some(Verb::Serve(verb)) => verb.run(),
+        Some(Verb::Next(verb)) => verb.run(),
         Some(Verb::Decode(verb)) => verb.run(),
         Some(Verb::Range(verb)) => verb.run(),
         Some(Verb::Layout(verb)) => verb.run(),
+        Some(Verb::Lease(verb)) => verb.run(),
+        Some(Verb::Store(verb)) => verb.run(),
     };
     exit_code(done)
 }

@@ -1,8 +1,8 @@
 //! `snowlease decode`: what an id says.
 //!
-//! Ids given as arguments are all checked before the first answer, so that nothing is printed if one is
-//! wrong. Lines from stdin are a stream of any length: good ones are answered as they come, bad ones
-//! are told on stderr with their number, and the exit code is 1 if there was any.
+//! Ids given as arguments are all checked before the first answer, so that nothing is printed if
+//! one is wrong. Lines from stdin are a stream of any length: good ones are answered as they come,
+//! bad ones are told on stderr with their number, and the exit code is 1 if there was any.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -16,7 +16,7 @@ use snowlease_lease::os;
 use snowlease_wire::Decoded;
 
 use crate::output::{self, Answer};
-use crate::reading::{ReadAs, Reading};
+use crate::reading::{Fields, ReadAs, Reading};
 use crate::time;
 use crate::usage::Usage;
 
@@ -31,9 +31,10 @@ Examples:
   snowlease decode --layout t41g13s9 --epoch 2020-01-01T00:00:00Z 0000000001403fff
   snowlease next -n 3 | snowlease decode
 
-One id is answered in a table, several in a line each. Without --form the text form is detected;
-a few texts are ids in two forms, and then decimal counts. Ids that are given as arguments are all
-checked first; of those on stdin the good ones are answered, the bad ones told on stderr (exit code 1).";
+One id is answered in a table, several in a line each. Without --form the text form is
+detected; a few texts are ids in two forms, and then decimal counts. Ids that are given as
+arguments are all checked first; of those on stdin the good ones are answered and the bad ones
+told on stderr, with exit code 1.";
 
 /// Take ids apart: time, generator id and sequence
 #[derive(Debug, Args)]
@@ -179,7 +180,7 @@ struct Facts {
     tick_ms: u32,
     epoch: String,
     #[serde(skip)]
-    fields: Vec<(&'static str, u64)>,
+    fields: Fields,
     #[serde(skip)]
     read_as: Reading,
 }

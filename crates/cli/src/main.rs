@@ -1,12 +1,20 @@
 //! The binary `snowlease`: one file per verb, `serve` composes.
 
 mod cli;
+mod client;
 mod decode;
 mod layout;
+mod lease;
+mod logs;
+mod next;
 mod output;
 mod range;
 mod reading;
+mod serve;
 mod settings;
+mod store;
+mod stores;
+mod target;
 mod time;
 mod usage;
 

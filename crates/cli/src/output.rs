@@ -1,7 +1,7 @@
 //! The one door to the terminal: answers go to stdout, all else to stderr.
 //!
-//! An answer is written when it is whole, so that stdout stays empty when a command fails; only what
-//! streams is written piece by piece.
+//! An answer is written when it is whole, so that stdout stays empty when a command fails; only
+//! what streams is written piece by piece.
 
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -73,7 +73,7 @@ pub(crate) fn error(text: &str) {
     }
 }
 
-fn in_colour(stream: &impl IsTerminal) -> bool {
+pub(crate) fn in_colour(stream: &impl IsTerminal) -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     stream.is_terminal() && !refused
 }

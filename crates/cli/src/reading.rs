@@ -31,6 +31,9 @@ impl Keys for FormatKeys {
     const KEYS: &'static [&'static Key] = &[&keys::LAYOUT, &keys::TICK, &keys::EPOCH];
 }
 
+/// Name and value of each field of an id, from high to low.
+pub(crate) type Fields = Vec<(&'static str, u64)>;
+
 /// How to read an id.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reading {
@@ -47,7 +50,7 @@ impl ReadAs {
             return Ok(Reading::Preset(preset));
         }
         let sources = self.flags.sources()?;
-        Ok(Reading::Format(Resolver::new(&sources).format()?))
+        Ok(Reading::Format(Resolver::new(&sources).format()?.value))
     }
 }
 
@@ -64,8 +67,8 @@ impl Reading {
     pub(crate) fn need_format(self) -> Result<Format, Usage> {
         self.format().ok_or_else(|| {
             Usage(format!(
-                "ids of the {self} do not consist of tick, generator id and sequence in this order: \
-                 choose another preset, or give --layout, --tick and --epoch"
+                "ids of the {self} do not consist of tick, generator id and sequence in this \
+                 order: choose another preset, or give --layout, --tick and --epoch"
             ))
         })
     }
@@ -96,7 +99,7 @@ impl Reading {
     }
 
     /// The Unix ms of an id, and its fields with their values from high to low.
-    pub(crate) fn fields_of(self, id: Id) -> Result<(i64, Vec<(&'static str, u64)>), PresetError> {
+    pub(crate) fn fields_of(self, id: Id) -> Result<(i64, Fields), PresetError> {
         match self {
             Reading::Format(format) => {
                 let parts = format.decode(id);

@@ -10,10 +10,12 @@ use std::net::SocketAddr;
 use snowlease_core::{Format, Layout};
 use snowlease_lease::range::default_range;
 use snowlease_lease::{Holder, Terms, os};
+use tracing_subscriber::EnvFilter;
 
 use self::keys::Key;
 pub(crate) use self::sources::{Flags, Keys, Origin, Sources};
 use crate::usage::Usage;
+use crate::{logs, stores};
 
 /// A value and who gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,19 +24,26 @@ pub(crate) struct Setting<T> {
     pub(crate) origin: Origin,
 }
 
+impl<T> Setting<T> {
+    /// The value, if anybody gave it.
+    pub(crate) fn given(self) -> Option<T> {
+        (self.origin != Origin::Default).then_some(self.value)
+    }
+}
+
 /// What `serve` goes by.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) listen: Setting<SocketAddr>,
     pub(crate) store: Setting<String>,
-    pub(crate) format: Format,
-    pub(crate) generators: (u64, u64),
+    pub(crate) format: Setting<Format>,
+    pub(crate) generators: Setting<(u64, u64)>,
     pub(crate) environment: Option<String>,
     pub(crate) terms: Terms,
     pub(crate) holder: Holder,
     pub(crate) max_ids_per_request: usize,
     pub(crate) insecure: bool,
-    pub(crate) log: String,
+    pub(crate) log: EnvFilter,
     pub(crate) shown: Shown,
 }
 
@@ -43,9 +52,9 @@ impl Settings {
     pub(crate) fn resolve(sources: &Sources) -> Result<Settings, Usage> {
         let mut resolver = Resolver::new(sources);
         let listen = resolver.required(&keys::LISTEN, read::listen)?;
-        let store = resolver.required(&keys::STORE, |text| Ok(text.to_owned()))?;
+        let store = resolver.store()?;
         let format = resolver.format()?;
-        let generators = resolver.generators(format)?;
+        let generators = resolver.generators(format.value)?;
         let region = resolver.optional(&keys::REGION, label)?;
         let environment = resolver.optional(&keys::ENVIRONMENT, label)?;
         let terms = resolver.terms()?;
@@ -66,7 +75,7 @@ impl Settings {
                 .required(&keys::MAX_IDS_PER_REQUEST, read::max_ids)?
                 .value,
             insecure: resolver.required(&keys::INSECURE, read::switch)?.value,
-            log: resolver.required(&keys::LOG, |text| Ok(text.to_owned()))?.value,
+            log: resolver.required(&keys::LOG, logs::parse)?.value,
             shown: resolver.shown,
         })
     }
@@ -109,8 +118,9 @@ impl<'a> Resolver<'a> {
         self.optional(key, read)?.ok_or_else(missing)
     }
 
-    /// Layout, tick length and epoch together.
-    pub(crate) fn format(&mut self) -> Result<Format, Usage> {
+    /// Layout, tick length and epoch together; the origin is the default only if that of all three
+    /// is.
+    pub(crate) fn format(&mut self) -> Result<Setting<Format>, Usage> {
         let layout = self.required(&keys::LAYOUT, |text| {
             text.parse::<Layout>().map_err(|error| error.to_string())
         })?;
@@ -128,17 +138,29 @@ impl<'a> Resolver<'a> {
             }
             Ok(ms)
         })?;
-        Format::new(layout.value, tick.value, epoch.value).map_err(|error| Usage(error.to_string()))
+        let value = Format::new(layout.value, tick.value, epoch.value)
+            .map_err(|error| Usage(error.to_string()))?;
+        let origins = [layout.origin, tick.origin, epoch.origin];
+        let origin = origins.into_iter().find(|origin| *origin != Origin::Default);
+        Ok(Setting { value, origin: origin.unwrap_or(Origin::Default) })
     }
 
     /// The generator ids of a store; all of the layout unless somebody says otherwise.
-    pub(crate) fn generators(&mut self, format: Format) -> Result<(u64, u64), Usage> {
+    pub(crate) fn generators(&mut self, format: Format) -> Result<Setting<(u64, u64)>, Usage> {
         let given = self.optional(&keys::GENERATORS, |text| read::generators(text, format))?;
         let all = default_range(format);
         if given.is_none() {
             self.shown.fill(&keys::GENERATORS, format!("{}-{}", all.0, all.1));
         }
-        Ok(given.map_or(all, |setting| setting.value))
+        Ok(given.unwrap_or(Setting { value: all, origin: Origin::Default }))
+    }
+
+    /// The URL of a store of this build.
+    pub(crate) fn store(&mut self) -> Result<Setting<String>, Usage> {
+        self.required(&keys::STORE, |url| {
+            stores::check(url).map_err(|error| error.to_string())?;
+            Ok(url.to_owned())
+        })
     }
 
     fn terms(&mut self) -> Result<Terms, Usage> {
@@ -210,7 +232,7 @@ impl Shown {
         })
     }
 
-    /// `{"tick":{"value":"1ms","origin":"default"},…}`; the value of a key that is not set is null.
+    /// `{"tick":{"value":"1ms","origin":"default"},…}`; a key that is not set has the value null.
     pub(crate) fn json(&self) -> serde_json::Value {
         let entry = |(key, text, origin): &(&'static Key, Option<String>, Origin)| {
             let value = text.as_deref().map(hide_secrets);

@@ -1,4 +1,5 @@
-//! The keys of the configuration: one table for flags, environment, file, help and `--print-config`.
+//! The keys of the configuration: one table for flags, environment, file, help and
+//! `--print-config`.
 
 /// What may be configured.
 #[derive(Debug, PartialEq, Eq)]

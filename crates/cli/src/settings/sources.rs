@@ -1,7 +1,7 @@
 //! Where values come from: a flag, else the environment, else the file, else the default.
 //!
-//! A value that is there but empty is refused and never taken for a missing one: an empty variable is
-//! a deployment gone wrong, and its default may be another fleet's.
+//! A value that is there but empty is refused and never taken for a missing one: an empty variable
+//! is a deployment gone wrong, and its default may be another fleet's.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -1,4 +1,5 @@
-//! Runs the executable to its end, away from the environment and the folder of whoever runs the tests.
+//! Runs the executable to its end, away from the environment and the folder of whoever runs the
+//! tests.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};

@@ -1,0 +1,171 @@
+//! `snowlease next`: ids, from a service or straight from a store.
+//!
+//! Ids are printed batch by batch, so any number can be asked for. If a later batch fails the ids
+//! already printed are good, and the exit code is 1.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use snowlease::{Connector, Ids, Refusal};
+use snowlease_core::{Id, TextForm};
+use snowlease_lease::os;
+use snowlease_wire as wire;
+use snowlease_wire::Code;
+
+use crate::client::{Client, Refused};
+use crate::output::{self, Answer};
+use crate::target::{Asked, Target};
+
+/// A batch, unless the service takes less at once.
+const BATCH: u64 = 10_000;
+
+/// How long ids may fail to come before the command fails.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const EXAMPLES: &str = "\
+Examples:
+  snowlease next
+  snowlease next -n 10 --as crockford
+  snowlease next -n 1000000 --server http://ids.internal:8700 > ids
+  snowlease next --store sqlite:snowlease.db
+
+Forms: decimal, hex, crockford, base62. Crockford is the one for places that ignore case, such as
+file names. With --store a generator id is leased for this call and given back, without a
+service.";
+
+/// Print new ids, one a line
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Next {
+    /// How many
+    #[arg(short, value_name = "COUNT", default_value = "1")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    n: u64,
+    /// The text form: decimal, hex, crockford or base62
+    #[arg(long = "as", value_name = "FORM", default_value = "decimal")]
+    form: TextForm,
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Next {
+    pub(crate) fn run(self) -> Result<()> {
+        match self.target.asked()? {
+            Asked::Service(client) => {
+                let mut batch = BATCH;
+                print(self.n, self.form, |left| from_service(&client, left, &mut batch))
+            }
+            Asked::Store(url) => {
+                if url.starts_with("memory:") {
+                    output::note(
+                        "ids of memory: are for trying out only: another process may get the same",
+                    );
+                }
+                let ids = Connector::new(url).name("snowlease next").connect_blocking()?;
+                let done = print(self.n, self.form, |left| from_store(&ids, left));
+                ids.shutdown_blocking();
+                done
+            }
+        }
+    }
+}
+
+fn print(n: u64, form: TextForm, mut next: impl FnMut(u64) -> Result<Vec<Id>>) -> Result<()> {
+    let mut answer = Answer::new();
+    let mut left = n;
+    while left > 0 {
+        let ids = next(left)?;
+        left = left.saturating_sub(ids.len() as u64);
+        for id in ids {
+            answer.line(form.encode(id).as_str())?;
+        }
+        answer.flush()?;
+    }
+    Ok(())
+}
+
+/// A batch of at most `left` ids; `batch` is lowered to what the service takes at once.
+fn from_service(client: &Client, left: u64, batch: &mut u64) -> Result<Vec<Id>> {
+    let until_ns = deadline();
+    loop {
+        let n = left.min(*batch);
+        let error = match client.get::<wire::Ids>(&format!("/ids?n={n}")) {
+            Ok(answer) => return checked(&answer.ids, n),
+            Err(error) => error,
+        };
+        let Some(problem) = error.downcast_ref::<Refused>().map(|refused| &refused.problem) else {
+            return Err(error);
+        };
+        match (problem.known_code(), problem.limit, problem.retry_after_ms) {
+            (Some(Code::BatchSize), Some(limit), _) if (1..n).contains(&limit) => *batch = limit,
+            (_, _, Some(ms)) if waited(Duration::from_millis(ms), until_ns) => {}
+            _ => return Err(error),
+        }
+    }
+}
+
+/// An answer that is not what was asked for must not pass for ids.
+fn checked(texts: &[String], n: u64) -> Result<Vec<Id>> {
+    let ids =
+        texts.iter().map(|text| TextForm::Decimal.decode(text)).collect::<Result<Vec<_>, _>>();
+    match ids {
+        Ok(ids) if ids.len() as u64 == n && ids.is_sorted_by(|a, b| a < b) => Ok(ids),
+        _ => {
+            bail!("the service did not answer with {n} ascending ids: is this a Snowlease service?")
+        }
+    }
+}
+
+fn from_store(ids: &Ids, left: u64) -> Result<Vec<Id>> {
+    let n = usize::try_from(left.min(BATCH))?;
+    let until_ns = deadline();
+    loop {
+        match ids.next_ids(n) {
+            Ok(ids) => return Ok(ids),
+            Err(refusal) if refusal.retry_after().is_some_and(|wait| waited(wait, until_ns)) => {}
+            Err(Refusal::NoLease | Refusal::WindowEnd) => {
+                let trouble = ids.status().trouble;
+                bail!("{}", trouble.as_deref().unwrap_or("there is no lease: try again"));
+            }
+            Err(refusal) => return Err(refusal.into()),
+        }
+    }
+}
+
+fn deadline() -> u64 {
+    os::boot_ns().saturating_add(nanos(PATIENCE))
+}
+
+/// Waits, if that does not pass the deadline.
+fn waited(wait: Duration, until_ns: u64) -> bool {
+    let wake_ns = os::boot_ns().saturating_add(nanos(wait));
+    if wake_ns > until_ns {
+        return false;
+    }
+    loop {
+        let left_ns = wake_ns.saturating_sub(os::boot_ns());
+        if left_ns == 0 {
+            return true;
+        }
+        std::thread::park_timeout(Duration::from_nanos(left_ns));
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_taken_only_if_it_is_what_was_asked_for() {
+        let texts = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert!(checked(&texts(&["1", "2"]), 2).is_ok());
+        for (answer, n) in [(&["1"][..], 2), (&["2", "1"], 2), (&["1", "1"], 2), (&["x"], 1)] {
+            assert!(checked(&texts(answer), n).is_err(), "{answer:?}");
+        }
+    }
+}

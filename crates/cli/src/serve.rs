@@ -1,0 +1,260 @@
+//! `snowlease serve`: composes a store, a keeper and the service, and takes them down in order.
+//!
+//! Down means: readiness ends and no connection is taken; requests under way are finished; the gate
+//! is closed and the lease given back, so that its generator id is free at once. A second signal
+//! skips all of that.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
+use snowlease_core::Generator;
+use snowlease_lease::{Holder, IdClock, Keeper, LeaseStore, Meta, State, Terms, os};
+use snowlease_service::{Limits, Parts, Service, Standing};
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::logs;
+use crate::output::{self, note};
+use crate::settings::keys::{self, Key};
+use crate::settings::{Flags, Keys, Settings, hide_secrets};
+use crate::stores::{self, Wanted};
+use crate::usage::Usage;
+
+/// How long to wait for the first lease before saying that there is none yet.
+const FIRST_LEASE: Duration = Duration::from_secs(2);
+
+/// Enough for the deepest handler in a debug build, and memory is only taken where it is touched.
+const STACK_BYTES: usize = 1 << 20;
+
+const EXAMPLES: &str = "\
+Examples:
+  snowlease serve
+  snowlease serve --store sqlite:/var/lib/snowlease/ids.db --listen 127.0.0.1:9000
+  snowlease serve --layout t41g13s9 --generators 0-4095 --region eu
+  snowlease serve --config snowlease.toml --print-config
+  SNOWLEASE_LEASE=30s SNOWLEASE_RENEW=10s snowlease serve
+
+Each value comes from its flag, else its variable, else the file, else its default;
+--print-config shows which, as a file that can be used again. A store that is not there is
+created; one that is there brings its format and generator ids along unless they are given.
+SIGTERM and SIGINT end the service in order, a second one at once.";
+
+/// Start the lease and id service
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    flags: Flags<ServeKeys>,
+    /// Print the configuration with the origin of each value, and end
+    #[arg(long)]
+    print_config: bool,
+    /// Print the configuration as JSON
+    #[arg(long, requires = "print_config")]
+    json: bool,
+}
+
+#[derive(Clone, Debug)]
+struct ServeKeys;
+
+impl Keys for ServeKeys {
+    const KEYS: &'static [&'static Key] = &keys::ALL;
+}
+
+impl Serve {
+    pub(crate) fn run(self) -> Result<()> {
+        let sources = self.flags.sources()?;
+        let settings = Settings::resolve(&sources)?;
+        if self.print_config {
+            return output::answer(&if self.json {
+                settings.shown.json().to_string()
+            } else {
+                settings.shown.toml()
+            });
+        }
+        sources.suspects().for_each(|suspect| note(format_args!("warning: {suspect}")));
+        check_exposure(&settings)?;
+        logs::start(settings.log);
+        // Before the store, so that a port in use leaves no new store behind.
+        let listener = bind(settings.listen.value)?;
+        let wanted = Wanted {
+            format: settings.format.given(),
+            range: settings.generators.given(),
+            attempt: settings.terms.attempt(),
+        };
+        let store = stores::open_or_create(&settings.store.value, wanted)?;
+        let meta = store.status()?.meta;
+        let serving = Serving {
+            meta,
+            store,
+            url: settings.store.value,
+            environment: settings.environment,
+            terms: settings.terms,
+            holder: settings.holder,
+            batch: settings.max_ids_per_request,
+        };
+        serving.run(listener)
+    }
+}
+
+/// Whoever reaches the service gets ids and leases: beyond this machine that must be said.
+fn check_exposure(settings: &Settings) -> Result<(), Usage> {
+    let listen = settings.listen.value;
+    if listen.ip().to_canonical().is_loopback() || settings.insecure {
+        return Ok(());
+    }
+    Err(Usage(format!(
+        "{} {listen} is reachable from other machines, and there is no access control: listen on \
+         127.0.0.1, or say --insecure if the network keeps strangers out",
+        settings.listen.origin.of(&keys::LISTEN)
+    )))
+}
+
+fn bind(address: SocketAddr) -> Result<TcpListener> {
+    let listener = TcpListener::bind(address).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => anyhow!(
+            "{address} is in use: another process listens there; stop it, or choose another \
+             address with --listen"
+        ),
+        io::ErrorKind::PermissionDenied => {
+            anyhow!("{address} may not be used by this user: choose a port from 1024 on")
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            anyhow!("{address} is no address of this machine: correct --listen")
+        }
+        _ => anyhow::Error::new(error).context(format!("{address} cannot be listened on")),
+    })?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// A store with everything that serving it takes.
+struct Serving {
+    store: Arc<dyn LeaseStore>,
+    /// What the store is for, whatever was configured.
+    meta: Meta,
+    url: String,
+    environment: Option<String>,
+    terms: Terms,
+    holder: Holder,
+    batch: usize,
+}
+
+impl Serving {
+    fn run(self, listener: TcpListener) -> Result<()> {
+        let runtime = runtime()?;
+        // Heard from here on, so that no lease is left behind.
+        let signals = runtime.block_on(async { Signals::new() })?;
+        let line = self.line(listener.local_addr()?);
+        let keeper = Arc::new(self.keeper()?);
+        let service = self.service(&keeper);
+        let served = runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            runtime.spawn_blocking({
+                let keeper = Arc::clone(&keeper);
+                move || tell_start(&keeper, &line)
+            });
+            service.serve(listener, signals.first()).await
+        });
+        keeper.stop();
+        // Calls that hang in the store do not keep the process.
+        runtime.shutdown_background();
+        match served.context("the listener failed")?.cut {
+            0 => Ok(()),
+            cut => bail!("{cut} connections were cut: their requests took too long to end"),
+        }
+    }
+
+    fn keeper(&self) -> Result<Keeper> {
+        let clock = IdClock::start();
+        let generator = Generator::new(self.meta.format, Arc::clone(&clock) as Arc<_>)
+            .with_fork_guard(os::fork_guard());
+        let store = Arc::clone(&self.store);
+        Keeper::start(store, Arc::new(generator), clock, self.terms, self.holder.clone())
+            .context("the system gives no thread: free some and start again")
+    }
+
+    fn service(self, keeper: &Arc<Keeper>) -> Service {
+        let standing = {
+            let keeper = Arc::clone(keeper);
+            move || Standing::from(keeper.status())
+        };
+        Service::new(Parts {
+            store: self.store,
+            generator: Arc::clone(keeper.generator()),
+            standing: Arc::new(standing),
+            terms: self.terms,
+            range: self.meta.range,
+            region: self.holder.region().to_owned(),
+            wall_ms: Arc::new(os::wall_ms),
+            limits: Limits { batch: self.batch, ..Limits::DEFAULT },
+        })
+    }
+
+    fn line(&self, address: SocketAddr) -> String {
+        let (first, last) = self.meta.range;
+        let environment = self.environment.as_deref();
+        let environment = environment.map(|name| format!("{name}, ")).unwrap_or_default();
+        let store = hide_secrets(&self.url);
+        let what = format!("{environment}store {store}, generator ids {first}-{last}");
+        format!("serving ids on http://{address} ({what})")
+    }
+}
+
+fn runtime() -> Result<Runtime> {
+    Builder::new_multi_thread()
+        .worker_threads(thread::available_parallelism().map_or(1, |cores| cores.get().min(8)))
+        .thread_stack_size(STACK_BYTES)
+        .thread_name("snowlease-http")
+        .enable_all()
+        .build()
+        .context("the system gives no threads: free some and start again")
+}
+
+/// Says that ids flow; or, if they do not soon, that the service runs without, and why.
+fn tell_start(keeper: &Keeper, line: &str) {
+    match keeper.wait_ready(FIRST_LEASE) {
+        Ok(()) => note(line),
+        // It was stopped meanwhile, and says so itself.
+        Err(_) if keeper.status().state == State::Idle => {}
+        Err(not_ready) => note(format_args!("{line}; no ids yet: {not_ready}")),
+    }
+}
+
+/// The signals that end the service.
+#[derive(Debug)]
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Completes at the first one, and from then on has the next one end the process.
+    async fn first(mut self) {
+        self.any().await;
+        note("stopping: finishing requests, then giving the lease back (again to stop at once)");
+        tokio::spawn(async move {
+            self.any().await;
+            note("stopped at once: the lease ends by itself");
+            std::process::exit(1);
+        });
+    }
+
+    async fn any(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

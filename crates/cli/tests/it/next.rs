@@ -1,0 +1,104 @@
+//! `snowlease next` and `snowlease lease list`, from a service and from a store.
+
+use std::collections::HashSet;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use crate::run::{command, finish, run};
+use crate::service::Service;
+
+#[test]
+fn ids_come_from_a_service_in_the_form_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let service = Service::start(folder.path(), &["--max-ids-per-request", "10"]);
+    let next = |arguments: &[&str]| {
+        run(&[&["next", "--server", &service.url][..], arguments].concat()).answer()
+    };
+    assert_eq!(next(&[]).lines().count(), 1);
+    // More than the service gives at once.
+    let ids = next(&["-n", "25"]);
+    let ids: Vec<u64> = ids.lines().map(|line| line.parse().expect("an id")).collect();
+    assert_eq!((ids.len(), ids.is_sorted_by(|a, b| a < b)), (25, true));
+    for (form, length) in [("crockford", 13), ("base62", 11), ("hex", 16)] {
+        let ids = next(&["-n", "3", "--as", form]);
+        assert!(ids.lines().all(|line| line.len() == length), "{form}: {ids}");
+    }
+    let leases = run(&["lease", "list", "--server", &service.url]).answer();
+    assert_eq!(leases.lines().count(), 2, "{leases}");
+    assert!(leases.contains("generator") && leases.contains("held"), "{leases}");
+    let variable = finish(command(&["next"]).env("SNOWLEASE_SERVER", &service.url));
+    assert_eq!(variable.answer().lines().count(), 1);
+    let facts = run(&["lease", "list", "--server", &service.url, "--json"]).json();
+    assert_eq!(facts["leases"][0]["state"], "held");
+    assert!(facts["leases"][0].get("token").is_none());
+}
+
+#[test]
+fn ids_come_from_a_store_and_the_lease_is_given_back() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let next = |arguments: &[&str]| {
+        let mut command = command(&["next", "--store", "sqlite:ids.db"]);
+        finish(command.args(arguments).current_dir(folder.path()))
+    };
+    let mut ids = HashSet::new();
+    for _ in 0..2 {
+        let run = next(&["-n", "20000"]);
+        assert_eq!(run.code, 0, "{}", run.err);
+        ids.extend(run.out.lines().map(str::to_owned));
+    }
+    assert_eq!(ids.len(), 40_000);
+    let mut list = command(&["lease", "list", "--store", "sqlite:ids.db", "--json"]);
+    let facts = finish(list.current_dir(folder.path())).json();
+    let leases = facts["leases"].as_array().expect("a list");
+    assert!(leases.iter().all(|lease| lease["state"] == "free"), "{facts}");
+}
+
+#[test]
+fn where_nobody_listens_it_says_what_to_start() {
+    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", free.local_addr().expect("it has one"));
+    drop(free);
+    for verb in [&["next"][..], &["lease", "list"]] {
+        let words = [url.as_str(), "nothing listens", "snowlease serve", "--store"];
+        run(&[verb, &["--server", &url]].concat()).fails(1, &words);
+    }
+}
+
+#[test]
+fn an_answer_of_something_else_is_never_taken_for_ids() {
+    for answer in [
+        "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello",
+        "HTTP/1.1 404 Not Found\r\ncontent-length: 5\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\ncontent-length: 14\r\n\r\n{\"ids\":[\"-1\"]}",
+        "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n{\"ids\":[]}",
+        "HTTP/1.1 302 Found\r\nlocation: /\r\ncontent-length: 0\r\n\r\n",
+    ] {
+        let other = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let url = format!("http://{}", other.local_addr().expect("it has one"));
+        let server = std::thread::spawn(move || {
+            let (mut peer, _) = other.accept().expect("it is asked");
+            let _ = peer.read(&mut [0; 4096]);
+            let _ = peer.write_all(answer.as_bytes());
+        });
+        run(&["next", "--server", &url]).fails(1, &["is this a Snowlease service?"]);
+        server.join().expect("no panic");
+    }
+}
+
+#[test]
+fn wrong_calls_are_refused_with_the_right_one() {
+    run(&["next", "-n", "0"]).fails(2, &["-n"]);
+    run(&["next", "-n", "-1"]).fails(2, &["-1"]);
+    run(&["next", "-n", "ten"]).fails(2, &["ten"]);
+    run(&["next", "--as", "uuid"]).fails(2, &["uuid", "--as"]);
+    run(&["next", "--server", "ids:8700"]).fails(2, &["write http://HOST:PORT"]);
+    run(&["next", "--server", "https://ids"]).fails(2, &["http only"]);
+    run(&["next", "--server", ""]).fails(2, &["write http://HOST:PORT"]);
+    run(&["next", "--store", ""]).fails(2, &["--store is empty"]);
+    run(&["next", "--store", "x", "--server", "y"]).fails(2, &["--server", "--store"]);
+    run(&["next", "--store", "etcd://h"]).fails(2, &["no driver for etcd"]);
+    run(&["next", "--store", "ids.db"]).fails(2, &["names no store"]);
+    finish(command(&["next"]).env("SNOWLEASE_SERVER", "")).fails(2, &["SNOWLEASE_SERVER"]);
+    run(&["lease"]).fails(2, &["subcommand"]);
+    run(&["lease", "lst"]).fails(2, &["'lst'", "'list'"]);
+}

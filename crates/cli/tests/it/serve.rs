@@ -1,0 +1,201 @@
+//! `snowlease serve`, as a process among others.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use snowlease_lease::os;
+use snowlease_wire::{Ids, Leases, State};
+
+use crate::run::{finish, run};
+use crate::service::{Service, serve};
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder for the test")
+}
+
+#[test]
+fn a_bare_serve_creates_its_store_and_serves_at_once() {
+    let folder = folder();
+    let begun_ns = os::boot_ns();
+    let service = Service::start(folder.path(), &[]);
+    let ids = service.get::<Ids>("/ids?n=100").ids;
+    let elapsed = Duration::from_nanos(os::boot_ns() - begun_ns);
+    assert_eq!(ids.iter().collect::<HashSet<_>>().len(), 100);
+    // A second where nothing else runs; the tests beside this one do.
+    assert!(elapsed < Duration::from_secs(5), "{elapsed:?}");
+    assert!(service.resident_kib() < 40 * 1024, "{} KiB", service.resident_kib());
+    assert!(folder.path().join("snowlease.db").is_file());
+    let said = service.said();
+    assert!(said.lines().next().is_some_and(|line| line.contains("snowlease.db")), "{said}");
+    assert!(said.contains("(store sqlite:snowlease.db, generator ids 0-1023)"), "{said}");
+}
+
+/// G1 and the order of the end: what was asked for before the signal is answered whole or not at
+/// all.
+#[test]
+fn sigterm_finishes_requests_and_gives_the_lease_back() {
+    let folder = folder();
+    let mut service = Service::start(folder.path(), &[]);
+    let stop = AtomicBool::new(false);
+    let url = service.url.clone();
+    let ids: Vec<String> = std::thread::scope(|scope| {
+        let ask = || {
+            let mut ids = Vec::new();
+            while !stop.load(Ordering::Relaxed) {
+                let Ok(mut answer) = ureq::get(format!("{url}/ids?n=500")).call() else { break };
+                let text = answer.body_mut().read_to_string().expect("an answer begun is finished");
+                let batch: Ids = serde_json::from_str(&text).expect("it is whole");
+                assert_eq!(batch.ids.len(), 500);
+                ids.extend(batch.ids);
+            }
+            ids
+        };
+        let askers: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
+        while service.get::<Leases>("/generators").leases.is_empty() {}
+        service.signal("TERM");
+        assert_eq!(service.wait().code(), Some(0));
+        stop.store(true, Ordering::Relaxed);
+        askers.into_iter().flat_map(|asker| asker.join().expect("no panic")).collect()
+    });
+    assert!(!ids.is_empty());
+    assert_eq!(ids.iter().collect::<HashSet<_>>().len(), ids.len());
+    let store = format!("sqlite:{}", folder.path().join("snowlease.db").display());
+    let leases = run(&["lease", "list", "--store", &store, "--json"]).json();
+    let leases: Leases = serde_json::from_value(leases).expect("it is that of the service");
+    assert!(leases.leases.iter().all(|lease| lease.state == State::Free), "{leases:?}");
+}
+
+/// G1 across a crash: the next process takes another generator id and need not wait.
+#[test]
+fn killed_and_restarted_at_once_it_serves_other_ids() {
+    let folder = folder();
+    let mut ids = HashSet::new();
+    let mut generators = HashSet::new();
+    for _ in 0..3 {
+        let mut service = Service::start(folder.path(), &[]);
+        generators.insert(service.generator_id());
+        for id in service.get::<Ids>("/ids?n=10000").ids {
+            assert!(ids.insert(id));
+        }
+        service.signal("KILL");
+        service.wait();
+    }
+    assert_eq!((ids.len(), generators.len()), (30_000, 3));
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let folder = folder();
+    let mut service = Service::start(folder.path(), &[]);
+    // A body that does not arrive keeps its request under way.
+    let address = service.url.trim_start_matches("http://").to_owned();
+    let mut peer = TcpStream::connect(address).expect("it listens");
+    let head = "POST /generators/lease HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+                content-length: 100\r\n\r\n{";
+    peer.write_all(head.as_bytes()).expect("it reads");
+    service.get::<Leases>("/generators");
+    service.signal("TERM");
+    service.line_with("stopping");
+    service.signal("INT");
+    assert_eq!(service.wait().code(), Some(1));
+    drop(peer);
+    assert!(service.said().contains("stopped at once"));
+}
+
+#[test]
+fn a_second_service_on_one_store_is_refused() {
+    let folder = folder();
+    let service = Service::start(folder.path(), &[]);
+    finish(&mut serve(folder.path(), &[])).fails(1, &["snowlease.db", "is in use by process"]);
+    assert_eq!(service.get::<Ids>("/ids").ids.len(), 1);
+    let store = format!("sqlite:{}", folder.path().join("snowlease.db").display());
+    run(&["lease", "list", "--store", &store]).fails(1, &["--server"]);
+    run(&["next", "--store", &store]).fails(1, &["snowlease.db"]);
+}
+
+#[test]
+fn a_port_in_use_is_named_and_no_store_is_made() {
+    let folder = folder();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("it has one").to_string();
+    let mut command = crate::run::command(&["serve", "--listen", &address]);
+    finish(command.current_dir(folder.path())).fails(1, &[&address, "in use", "--listen"]);
+    assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0);
+}
+
+#[test]
+fn addresses_beyond_this_machine_need_a_word() {
+    let folder = folder();
+    let serve = |address: &str| {
+        let mut command =
+            crate::run::command(&["serve", "--store", "memory:", "--listen", address]);
+        finish(command.current_dir(folder.path()))
+    };
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:8700"] {
+        serve(address).fails(2, &[address, "access control", "--insecure"]);
+    }
+    serve("localhost:8700").fails(2, &["--listen", "127.0.0.1:8700"]);
+    let mut open = Service::start(folder.path(), &["--insecure", "--store", "memory:"]);
+    open.signal("TERM");
+    assert_eq!(open.wait().code(), Some(0));
+}
+
+#[test]
+fn a_store_that_cannot_be_had_is_one_clear_line() {
+    let folder = folder();
+    let serve = |store: &str| finish(&mut serve(folder.path(), &["--store", store]));
+    serve("sqlite:missing/ids.db").fails(1, &["missing"]);
+    // No user may make a file there, not even root.
+    serve("sqlite:/sys/ids.db").fails(1, &["/sys/ids.db"]);
+    fs::write(folder.path().join("corrupt.db"), "no database ".repeat(1000)).expect("it is ours");
+    serve("sqlite:corrupt.db").fails(1, &["corrupt.db"]);
+    serve("sqlite:").fails(2, &["sqlite:snowlease.db"]);
+    serve("snowlease.db").fails(2, &["names no store", "sqlite:PATH"]);
+    serve("http://ids.internal:8700").fails(2, &["store of its own"]);
+    serve("etcd://h1:2379/x").fails(2, &["no driver for etcd"]);
+    serve("postgres://me:secret@db/ids").fails(2, &["no driver for postgres"]);
+}
+
+#[test]
+fn a_store_of_another_format_is_refused() {
+    let folder = folder();
+    let mut service = Service::start(folder.path(), &["--layout", "t41g13s9"]);
+    service.signal("TERM");
+    service.wait();
+    let other = finish(&mut serve(folder.path(), &["--layout", "t41g12s10"]));
+    other.fails(1, &["t41g13s9", "t41g12s10"]);
+    let same = Service::start(folder.path(), &[]);
+    assert!(same.said().contains("generator ids 0-8191"));
+}
+
+/// Case: whoever reads the logs of a service must not be able to renew its leases.
+#[test]
+fn no_secret_is_logged_even_at_trace() {
+    let folder = folder();
+    let mut service = Service::start(folder.path(), &["--log", "trace"]);
+    let key = "a-request-key-of-this-test-0123456789";
+    let ask = format!("{{\"holder\":\"web\",\"request_key\":\"{key}\"}}");
+    let mut answer = ureq::post(format!("{}/generators/lease", service.url))
+        .content_type("application/json")
+        .send(ask.as_str())
+        .expect("a lease is granted");
+    let lease = answer.body_mut().read_to_string().expect("the answer is whole");
+    let lease: snowlease_wire::Lease = serde_json::from_str(&lease).expect("it is a lease");
+    let release = serde_json::json!({
+        "token": lease.token, "seq": lease.seq, "until": lease.from,
+    });
+    ureq::post(format!("{}/generators/{}/release", service.url, lease.generator_id))
+        .content_type("application/json")
+        .send(release.to_string())
+        .expect("it is given back");
+    service.signal("TERM");
+    service.wait();
+    let said = service.said();
+    assert!(said.contains("DEBUG") || said.contains("TRACE"), "it does log: {said}");
+    assert!(!said.contains(key), "the request key is logged");
+    assert!(!said.contains(lease.token.reveal()), "the token is logged");
+}
