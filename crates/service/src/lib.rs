@@ -143,13 +143,13 @@ impl Service {
             // An empty id is a malformed one, not another path.
             .route("/ids//decode", get(decode::decode_nothing))
             .route("/store", get(view::store))
-            .route("/readyz", get(health::readyz))
-            .route("/metrics", get(scrape::metrics))
             .route("/openapi.json", get(openapi::serve))
             .layer(axum::middleware::from_fn_with_state(Arc::clone(&self.shared), guard::bound));
         limited
-            // Outside the bounds: a busy service is alive.
+            // Outside the bounds: a busy service is alive, ready and worth watching.
             .route("/livez", get(health::livez))
+            .route("/readyz", get(health::readyz))
+            .route("/metrics", get(scrape::metrics))
             .fallback(guard::not_found)
             .method_not_allowed_fallback(guard::method_not_allowed)
             .layer(axum::middleware::from_fn_with_state(Arc::clone(&self.shared), guard::note))

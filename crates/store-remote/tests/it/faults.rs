@@ -187,7 +187,7 @@ fn another_server_does_nothing() {
         (|stream| html(stream, "404 Not Found")) as Manner,
         |stream| html(stream, "403 Forbidden"),
         |stream| {
-            says(stream, "HTTP/1.1 302 Found\r\nLocation: http://x/\r\nConnection: close\r\n\r\n")
+            says(stream, "HTTP/1.1 302 Found\r\nLocation: http://x/\r\nConnection: close\r\n\r\n");
         },
     ] {
         for outage in outages(&peer(manner)) {

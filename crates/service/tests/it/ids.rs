@@ -1,0 +1,192 @@
+//! `/ids`: exactly as many as asked for, strictly ascending, or an error.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use snowlease_core::{Format, Id, Tick, Window};
+use snowlease_service::{Limits, Standing};
+use snowlease_wire::Code;
+
+use crate::support::{OWN, START, World};
+
+#[tokio::test]
+async fn one_id_is_a_string_that_no_cache_keeps() {
+    let world = World::new();
+    let answer = world.get("/ids").await;
+    assert_eq!(answer.header("content-type"), "application/json");
+    assert_eq!(answer.header("cache-control"), "no-store");
+    assert_eq!(answer.header("etag"), "");
+    let ids = answer.ids();
+    let [id] = ids[..] else { panic!("{ids:?}") };
+    assert!(id > 1 << 53, "so that a number would lose digits");
+    let parts = Format::DEFAULT.decode(Id::new(id).unwrap());
+    assert_eq!((parts.tick, parts.generator_id, parts.sequence), (Tick(START), OWN, 0));
+    assert_ne!(world.get("/ids").await.ids(), ids);
+}
+
+#[tokio::test]
+async fn batches_of_every_size_ascend_and_are_exact() {
+    let world = World::new();
+    world.clock.advance_at_each_reading_ns(100_000);
+    let mut last = 0;
+    for (n, method) in [(1, "GET"), (2, "POST"), (1000, "GET"), (1001, "POST"), (10_000, "GET")] {
+        let ids = world.method(method, &format!("/ids?n={n}")).await.ids();
+        assert_eq!(ids.len(), n);
+        assert!(ids.is_sorted_by(|a, b| a < b));
+        assert!(ids[0] > last, "after all that was issued before");
+        last = ids[n - 1];
+    }
+}
+
+#[tokio::test]
+async fn a_small_batch_that_crosses_a_tick_waits_and_is_exact() {
+    let world = World::new();
+    world.clock.advance_at_each_reading_ns(10_000);
+    let mut all = BTreeSet::new();
+    for _ in 0..12 {
+        let ids = world.get("/ids?n=999").await.ids();
+        assert!(ids.is_sorted_by(|a, b| a < b));
+        all.extend(ids);
+    }
+    assert_eq!(all.len(), 12 * 999);
+    // Nobody was refused, whatever the generator saw on the way.
+    let metrics = world.get("/metrics").await;
+    assert!(metrics.text().contains("snowlease_refusals_total{reason=\"tick-full\"} 0"));
+    assert!(metrics.text().contains("snowlease_ids_issued_total 11988"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_at_once_get_distinct_ids() {
+    let world = std::sync::Arc::new(World::new());
+    world.clock.advance_at_each_reading_ns(50_000);
+    let tasks: Vec<_> = (0..20)
+        .map(|_| {
+            let world = std::sync::Arc::clone(&world);
+            tokio::spawn(async move {
+                loop {
+                    let answer = world.get("/ids?n=1500").await;
+                    if answer.status == StatusCode::OK {
+                        break answer.ids();
+                    }
+                    // Behind too many others for the time of a wait: refused whole, and asked again.
+                    answer.problem(Code::TickFull);
+                }
+            })
+        })
+        .collect();
+    let mut all = BTreeSet::new();
+    for task in tasks {
+        all.extend(task.await.unwrap());
+    }
+    assert_eq!(all.len(), 20 * 1500);
+}
+
+#[tokio::test]
+async fn the_three_types_say_the_same() {
+    let world = World::new();
+    let lines = world.accept("/ids?n=3", "text/plain").await;
+    assert_eq!(lines.header("content-type"), "text/plain; charset=utf-8");
+    let read: Vec<u64> = lines.text().lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(read.len(), 3);
+    assert!(lines.text().ends_with('\n'));
+    let bytes = world.accept("/ids?n=3", "application/octet-stream").await;
+    assert_eq!(bytes.header("content-type"), "application/octet-stream");
+    assert_eq!(bytes.header("content-length"), "24");
+    let (words, rest) = bytes.body.as_chunks::<8>();
+    assert!(rest.is_empty());
+    let more: Vec<u64> = words.iter().map(|word| u64::from_be_bytes(*word)).collect();
+    assert_eq!(more, [read[2] + 1, read[2] + 2, read[2] + 3]);
+    for answer in [&lines, &bytes] {
+        assert_eq!(answer.header("cache-control"), "no-store");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_answered_issues_nothing() {
+    let world = World::new();
+    world.accept("/ids", "text/html").await.problem(Code::NotAcceptable);
+    for path in ["/ids?n=", "/ids?n=-1", "/ids?n=+5", "/ids?n=1e3", "/ids?n=0x10", "/ids?n=01"] {
+        assert_eq!(world.get(path).await.problem(Code::BadQuery).limit, Some(10_000), "{path}");
+    }
+    for path in ["/ids?n=%EF%BC%91", "/ids?n=1%00", "/ids?n=%201", "/ids?n=1.0"] {
+        world.get(path).await.problem(Code::BadQuery);
+    }
+    for path in ["/ids?n=1&n=1", "/ids?n=1&count=2", "/ids?N=1", "/ids?n=%zz", "/ids?x"] {
+        world.get(path).await.problem(Code::BadQuery);
+    }
+    for n in ["0", "10001", "4294967296", "18446744073709551616", "2305843009213693952"] {
+        let problem = world.get(&format!("/ids?n={n}")).await.problem(Code::BatchSize);
+        assert_eq!(problem.limit, Some(10_000));
+        assert!(problem.detail.contains("10000"));
+    }
+    let first = world.get("/ids").await.ids()[0];
+    assert_eq!(Format::DEFAULT.decode(Id::new(first).unwrap()).sequence, 0);
+}
+
+#[tokio::test]
+async fn only_get_and_post_issue() {
+    let world = World::new();
+    for method in ["HEAD", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"] {
+        let answer = world.method(method, "/ids?n=5").await;
+        assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED, "{method}");
+        assert_eq!(answer.header("allow"), "GET, POST");
+        if method != "HEAD" {
+            answer.problem(Code::MethodNotAllowed);
+        }
+    }
+    let first = world.get("/ids").await.ids()[0];
+    assert_eq!(Format::DEFAULT.decode(Id::new(first).unwrap()).sequence, 0);
+}
+
+#[tokio::test]
+async fn each_refusal_is_a_problem_with_its_code() {
+    let world = World::new();
+    // The clock fell behind what was issued.
+    world.get("/ids").await.ids();
+    world.clock.set_ms(Format::DEFAULT.unix_ms(Tick(START - 1)));
+    let answer = world.get("/ids").await;
+    assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{answer:?}");
+    world.clock.set_ms(Format::DEFAULT.unix_ms(Tick(START + 60_000)));
+    let problem = world.get("/ids").await.problem(Code::WindowEnd);
+    assert_eq!(problem.retry_after_ms, Some(100));
+    world.clock.set_ms(Format::DEFAULT.epoch_ms() - 1);
+    world.get("/ids").await.problem(Code::BeforeEpoch);
+    world.get("/ids?n=5000").await.problem(Code::BeforeEpoch);
+    // The lease is gone: the reason is told.
+    world.generator.close();
+    world.clock.set_ms(Format::DEFAULT.unix_ms(Tick(START)));
+    *world.standing.lock().unwrap() =
+        Standing { reason: "the store cannot be reached".to_owned(), ..Standing::default() };
+    for path in ["/ids", "/ids?n=5000"] {
+        let problem = world.get(path).await.problem(Code::NoLease);
+        assert_eq!(problem.reason.as_deref(), Some("the store cannot be reached"));
+    }
+    let metrics = world.get("/metrics").await;
+    assert!(metrics.text().contains("snowlease_refusals_total{reason=\"no-lease\"} 2"));
+    assert!(metrics.text().contains("snowlease_refusals_total{reason=\"before-epoch\"} 2"));
+}
+
+#[tokio::test]
+async fn a_window_that_begins_later_is_told_from_one_that_has_ended() {
+    let world = World::new();
+    let format = Format::DEFAULT;
+    let window = Window::new(format.layout(), 1, Tick(START + 500), Tick(START + 900)).unwrap();
+    world.generator.open(window, u64::MAX).unwrap();
+    let problem = world.get("/ids").await.problem(Code::WindowNotYet);
+    assert_eq!(problem.retry_after_ms, Some(500));
+    // A batch that cannot end inside the window is refused whole.
+    world.clock.advance_ms(899);
+    world.get("/ids?n=10000").await.problem(Code::WindowEnd);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn too_many_that_wait_are_refused_at_once() {
+    let limits = Limits { waiters: 0, ..Limits::DEFAULT };
+    let world = World::with_limits(limits);
+    let problem = world.get("/ids?n=5000").await.problem(Code::Overloaded);
+    assert_eq!(problem.retry_after_ms, Some(1000));
+    // What needs no waiting is not affected.
+    assert_eq!(world.get("/ids?n=1000").await.ids().len(), 1000);
+    assert!(Limits::DEFAULT.request_timeout > Duration::from_secs(3));
+}

@@ -1,0 +1,12 @@
+//! Every call of the contract, through the router and over a socket.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a helper fails as its test does")]
+
+mod bounds;
+mod decode;
+mod ids;
+mod leases;
+mod probes;
+mod secrets;
+mod serving;
+mod support;
