@@ -97,37 +97,39 @@ fn line(entry: LeaseEntry, format: Format, now_ms: i64) -> LeaseLine {
     }
 }
 
-/// As wide as the terminal at most; as wide as it needs where there is none.
+const COLUMNS: [&str; 8] =
+    ["generator", "state", "holder", "machine", "process", "region", "until", "age"];
+
+/// As wide as the terminal at most; as wide as it needs where there is none. A column in which
+/// nothing is said is left out.
 fn table(leases: &Leases) -> String {
+    let rows: Vec<[String; COLUMNS.len()]> = leases.leases.iter().map(row).collect();
+    let said = |column: &usize| rows.iter().any(|row| !row[*column].is_empty());
+    let columns: Vec<usize> = (0..COLUMNS.len()).filter(said).collect();
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header([
-            "generator",
-            "state",
-            "holder",
-            "machine",
-            "process",
-            "region",
-            "until",
-            "age",
-        ]);
-    for lease in &leases.leases {
-        table.add_row([
-            lease.generator_id.to_string(),
-            state(lease.state).to_owned(),
-            lease.holder.clone(),
-            lease.machine.clone(),
-            lease.process.clone(),
-            lease.region.clone(),
-            lease.until_time.clone().unwrap_or_else(|| format!("tick {}", lease.until)),
-            age(lease.age_ms),
-        ]);
+        .set_header(columns.iter().map(|column| COLUMNS[*column]));
+    for row in &rows {
+        table.add_row(columns.iter().map(|column| &row[*column]));
     }
     // Without a border every line ends in the padding of its last cell.
     let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
     lines.join("\n")
+}
+
+fn row(lease: &LeaseLine) -> [String; COLUMNS.len()] {
+    [
+        lease.generator_id.to_string(),
+        state(lease.state).to_owned(),
+        lease.holder.clone(),
+        lease.machine.clone(),
+        lease.process.clone(),
+        lease.region.clone(),
+        lease.until_time.clone().unwrap_or_else(|| format!("tick {}", lease.until)),
+        age(lease.age_ms),
+    ]
 }
 
 fn state(state: State) -> &'static str {
@@ -185,6 +187,16 @@ mod tests {
         let table = table(&Leases { leases: lines, reference_ms: 0 });
         assert_eq!(table.lines().count(), 2, "{table}");
         assert!(table.contains("2024-01-01T00:01:00.000Z") && table.contains("5s"), "{table}");
+        assert!(table.contains("region"), "{table}");
+    }
+
+    #[test]
+    fn a_column_in_which_nothing_is_said_is_left_out() {
+        let mut nobody = entry(false, false, 60_000);
+        nobody.holder = Holder::nobody();
+        let lines = vec![line(nobody, Format::DEFAULT, 1_704_067_205_000)];
+        let table = table(&Leases { leases: lines, reference_ms: 0 });
+        assert!(!table.contains("region") && !table.contains("holder"), "{table}");
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub(crate) static EPOCH: Key =
         .default("2024-01-01T00:00:00Z");
 pub(crate) static GENERATORS: Key =
     Key::new("generators", "FIRST-LAST", "The generator ids this store grants")
-        .default_help("all of the layout");
+        .default_help("all of the layout, 65,536 at most");
 pub(crate) static REGION: Key = Key::new("region", "NAME", "The region this process runs in");
 pub(crate) static ENVIRONMENT: Key =
     Key::new("environment", "NAME", "The environment it belongs to, such as production");

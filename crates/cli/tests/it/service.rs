@@ -70,6 +70,12 @@ impl Service {
         }
     }
 
+    /// What was said on stderr until now.
+    pub(crate) fn lines_so_far(&mut self) -> String {
+        self.said.extend(self.lines.try_iter());
+        self.said.join("\n")
+    }
+
     /// Everything said on stderr, once it has ended.
     pub(crate) fn said(mut self) -> String {
         self.end();
