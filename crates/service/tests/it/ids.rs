@@ -69,7 +69,7 @@ async fn requests_at_once_get_distinct_ids() {
                     if answer.status == StatusCode::OK {
                         break answer.ids();
                     }
-                    // Behind too many others for the time of a wait: refused whole, and asked again.
+                    // Behind too many others for one wait: refused whole, and asked again.
                     answer.problem(Code::TickFull);
                 }
             })
