@@ -2,7 +2,7 @@
 //!
 //! [`Service`] is made of [`Parts`] and gives a router, or serves a listener until told to stop. A
 //! request passes `guard` (bounds, deadline, log), then one handler. Handlers decide in pure
-//! functions and act through [`shared`]: the store is called on blocking threads only, and the
+//! functions and act through `shared`: the store is called on blocking threads only, and the
 //! generator is called directly only where it does not wait, so no request holds up the executor.
 //!
 //! Every error is a problem document ([`snowlease_wire::problem`]). A secret is never logged,
