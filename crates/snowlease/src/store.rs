@@ -11,6 +11,9 @@ use snowlease_lease::range::default_range;
 use snowlease_lease::testing::MemoryStore;
 use snowlease_lease::{LeaseStore, Terms};
 
+/// A store that several connections may use.
+pub(crate) type Shared = Arc<dyn LeaseStore>;
+
 /// Why a store cannot be had.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -38,11 +41,7 @@ pub enum StoreError {
 }
 
 /// The store at `url`, shared with the other connections of this process to it.
-pub(crate) fn open(
-    url: &str,
-    format: Option<Format>,
-    terms: Terms,
-) -> Result<Arc<dyn LeaseStore>, StoreError> {
+pub(crate) fn open(url: &str, format: Option<Format>, terms: Terms) -> Result<Shared, StoreError> {
     match url.split_once(':') {
         Some(("memory", _)) => shared(url.to_owned(), || memory(format)),
         Some(("sqlite", path)) => sqlite(path, format, terms),
@@ -55,7 +54,47 @@ pub(crate) fn open(
     }
 }
 
-fn memory(format: Option<Format>) -> Result<Arc<dyn LeaseStore>, StoreError> {
+#[cfg(feature = "sqlite")]
+fn sqlite(path: &str, format: Option<Format>, terms: Terms) -> Result<Shared, StoreError> {
+    use snowlease_store_sqlite::{Open, SqliteStore};
+
+    if path.is_empty() {
+        return Err(StoreError::Open("sqlite: names no file: write sqlite:ids.db".to_owned()));
+    }
+    // Two spellings of one path are one store, whether the file is there yet or not.
+    let path = std::path::Path::new(path);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(std::path::Path::new(".")).canonicalize();
+    let name = match (folder, path.file_name()) {
+        (Ok(folder), Some(file)) => folder.join(file),
+        _ => path.to_owned(),
+    };
+    shared(format!("sqlite:{}", name.display()), || {
+        let attempt = terms.attempt();
+        let open = Open { format, create: true, attempt, ..Open::default() };
+        let opened = SqliteStore::open(path, &open);
+        let (store, _) = opened.map_err(|error| StoreError::Open(error.to_string()))?;
+        Ok(Arc::new(store) as Shared)
+    })
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn sqlite(_: &str, _: Option<Format>, _: Terms) -> Result<Shared, StoreError> {
+    Err(StoreError::NotBuilt { scheme: "sqlite", remedy: "enable the feature `sqlite`" })
+}
+
+#[cfg(feature = "http")]
+fn remote(url: &str, terms: Terms) -> Result<Shared, StoreError> {
+    let store = snowlease_store_remote::RemoteStore::new(url, terms.attempt());
+    store.map(|store| Arc::new(store) as _).map_err(|error| StoreError::Open(error.to_string()))
+}
+
+#[cfg(not(feature = "http"))]
+fn remote(_: &str, _: Terms) -> Result<Shared, StoreError> {
+    Err(StoreError::NotBuilt { scheme: "http", remedy: "enable the feature `http`" })
+}
+
+fn memory(format: Option<Format>) -> Result<Shared, StoreError> {
     let format = format.unwrap_or_default();
     let store = MemoryStore::new(format, default_range(format));
     store.map(|store| Arc::new(store) as _).map_err(|error| StoreError::Open(error.to_string()))
@@ -64,8 +103,8 @@ fn memory(format: Option<Format>) -> Result<Arc<dyn LeaseStore>, StoreError> {
 /// One store for each name in this process, for as long as somebody uses it.
 fn shared(
     name: String,
-    make: impl FnOnce() -> Result<Arc<dyn LeaseStore>, StoreError>,
-) -> Result<Arc<dyn LeaseStore>, StoreError> {
+    make: impl FnOnce() -> Result<Shared, StoreError>,
+) -> Result<Shared, StoreError> {
     static STORES: Mutex<Option<HashMap<String, Weak<dyn LeaseStore>>>> = Mutex::new(None);
     let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
     let stores = stores.get_or_insert_default();
@@ -83,10 +122,4 @@ fn without_secrets(url: &str) -> String {
         Some((_, host)) => format!("…@{host}"),
         None => url.to_owned(),
     }
-}
-fn sqlite(_: &str, _: Option<Format>, _: Terms) -> Result<Arc<dyn LeaseStore>, StoreError> {
-    todo!()
-}
-fn remote(_: &str, _: Terms) -> Result<Arc<dyn LeaseStore>, StoreError> {
-    todo!()
 }

@@ -1,3 +1,5 @@
 //! The facade as an application uses it.
 
+mod http;
 mod memory;
+mod sqlite;
