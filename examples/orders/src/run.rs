@@ -20,6 +20,9 @@ pub(crate) struct Options {
     /// How many orders each of them writes.
     #[arg(long, default_value_t = 1_000_000)]
     orders: u64,
+    /// How many orders come in a second, for each process.
+    #[arg(long, default_value_t = 50_000)]
+    rate: u64,
     /// Where to put the files; a new directory under the system's temporary one otherwise.
     #[arg(long)]
     dir: Option<PathBuf>,
@@ -57,7 +60,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         println!("{} of {all} orders written: service killed for {outage:?}", written(&writers));
         thread::park_timeout(outage);
         serving = service.start()?;
-        println!("{} of {all} orders written: service back", written(&writers));
+        let done = written(&writers);
+        ensure!(
+            done < all,
+            "every order was written before the outage was over: slow down by --rate"
+        );
+        println!("{done} of {all} orders written: service back");
     }
     for writer in writers {
         writer.finish()?;
@@ -125,6 +133,7 @@ fn writer(options: &Options, file: &Path) -> Result<Running> {
         .arg("--file")
         .arg(file)
         .args(["--orders", &options.orders.to_string(), "--lease", &options.lease.to_string()])
+        .args(["--rate", &options.rate.to_string()])
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot start a writer")?;

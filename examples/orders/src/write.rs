@@ -23,6 +23,9 @@ pub(crate) struct Options {
     /// How many orders.
     #[arg(long, default_value_t = 1_000_000)]
     orders: u64,
+    /// How many orders come in a second; the writer idles until the next ones do.
+    #[arg(long, default_value_t = 50_000)]
+    rate: u64,
     /// Seconds a lease lasts.
     #[arg(long, default_value_t = 60)]
     lease: u64,
@@ -35,12 +38,15 @@ pub(crate) fn write(options: &Options) -> Result<()> {
         .terms(Terms::new(lease, lease / 3)?)
         .connect_blocking()?;
     let mut file = create(&options.file)?;
+    anyhow::ensure!(options.rate > 0, "--rate is at least 1");
+    let pause = Duration::from_secs(TRANSACTION) / u32::try_from(options.rate)?;
     let (mut written, mut waits) = (0, 0);
     while written < options.orders {
         let orders = TRANSACTION.min(options.orders - written);
         waits += write_some(&mut file, &ids, written, orders)?;
         written += orders;
         println!("written {written}");
+        std::thread::park_timeout(pause);
     }
     let leases = ids.status().outcomes.granted;
     println!("done: {written} orders under {leases} leases, waited {waits} times for ids");
