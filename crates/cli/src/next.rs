@@ -14,7 +14,8 @@ use snowlease_wire as wire;
 use snowlease_wire::Code;
 
 use crate::client::{Client, Refused};
-use crate::output::{self, Answer};
+use crate::output::Answer;
+use crate::stores::{self, Wanted};
 use crate::target::{Asked, Target};
 
 /// A batch, unless the service takes less at once.
@@ -57,11 +58,8 @@ impl Next {
                 print(self.n, self.form, |left| from_service(&client, left, &mut batch))
             }
             Asked::Store(url) => {
-                if url.starts_with("memory:") {
-                    output::note(
-                        "ids of memory: are for trying out only: another process may get the same",
-                    );
-                }
+                // The library makes a store where there is none, but does not say so.
+                drop(stores::open_or_create(&url, Wanted::ANY)?);
                 let ids = Connector::new(url).name("snowlease next").connect_blocking()?;
                 let done = print(self.n, self.form, |left| from_store(&ids, left));
                 ids.shutdown_blocking();

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
-use snowlease_core::Generator;
+use snowlease_core::{Format, Generator};
 use snowlease_lease::{Holder, IdClock, Keeper, LeaseStore, Meta, State, Terms, os};
 use snowlease_service::{Limits, Parts, Service, Standing};
 use tokio::runtime::{Builder, Runtime};
@@ -23,6 +23,7 @@ use crate::output::{self, note};
 use crate::settings::keys::{self, Key};
 use crate::settings::{Flags, Keys, Settings, hide_secrets};
 use crate::stores::{self, Wanted};
+use crate::time::{YEAR_MS, told};
 use crate::usage::Usage;
 
 /// How long to wait for the first lease before saying that there is none yet.
@@ -69,6 +70,7 @@ impl Serve {
     pub(crate) fn run(self) -> Result<()> {
         let sources = self.flags.sources()?;
         let settings = Settings::resolve(&sources)?;
+        sources.suspects().for_each(|suspect| note(format_args!("warning: {suspect}")));
         if self.print_config {
             return output::answer(&if self.json {
                 settings.shown.json().to_string()
@@ -76,7 +78,6 @@ impl Serve {
                 settings.shown.toml()
             });
         }
-        sources.suspects().for_each(|suspect| note(format_args!("warning: {suspect}")));
         check_exposure(&settings)?;
         logs::start(settings.log);
         // Before the store, so that a port in use leaves no new store behind.
@@ -88,6 +89,7 @@ impl Serve {
         };
         let store = stores::open_or_create(&settings.store.value, wanted)?;
         let meta = store.status()?.meta;
+        warn_of_the_end(meta.format);
         let serving = Serving {
             meta,
             store,
@@ -98,6 +100,19 @@ impl Serve {
             batch: settings.max_ids_per_request,
         };
         serving.run(listener)
+    }
+}
+
+/// A format must be left before its time field ends, and that takes planning.
+fn warn_of_the_end(format: Format) {
+    let (end_ms, now_ms) = (format.end_ms(), os::wall_ms());
+    if end_ms.saturating_sub(now_ms) < YEAR_MS {
+        let verb = if end_ms <= now_ms { "ended" } else { "end" };
+        note(format_args!(
+            "warning: the ids of this format {verb} at {}: plan a format with a later epoch or \
+             more bits of tick",
+            told(end_ms)
+        ));
     }
 }
 

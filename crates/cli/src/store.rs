@@ -92,8 +92,7 @@ impl Init {
         let url = resolver.store()?.value;
         let format = resolver.format()?.value;
         let range = resolver.generators(format)?.value;
-        let attempt = Terms::DEFAULT.attempt();
-        let wanted = Wanted { format: Some(format), range: Some(range), attempt };
+        let wanted = Wanted { format: Some(format), range: Some(range), ..Wanted::ANY };
         let store = stores::create(&url, wanted)?;
         let facts = Facts::of_store(&*store)?;
         output::answer(&facts.answer(&format!("created {url}\n"), self.json)?)

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use snowlease_core::Format;
-use snowlease_lease::Administer;
 use snowlease_lease::range::default_range;
 use snowlease_lease::testing::MemoryStore;
+use snowlease_lease::{Administer, Terms};
 use snowlease_store_sqlite::{Open, OpenError, SqliteStore};
 
 use crate::output::note;
@@ -57,11 +57,20 @@ pub(crate) struct Wanted {
     pub(crate) attempt: Duration,
 }
 
+impl Wanted {
+    /// Takes what is there, or the defaults.
+    pub(crate) const ANY: Wanted =
+        Wanted { format: None, range: None, attempt: Terms::DEFAULT.attempt() };
+}
+
 /// Opens the store, or makes it and says so.
 pub(crate) fn open_or_create(url: &str, wanted: Wanted) -> Result<Arc<dyn Administer>> {
     match place(url)? {
         Place::Memory => {
-            note("memory: forgets all leases when it ends: for trying out only");
+            note(
+                "memory: is for trying out only: it forgets all leases with this process, and \
+                 others may get the same ids",
+            );
             let format = wanted.format.unwrap_or_default();
             let range = wanted.range.unwrap_or_else(|| default_range(format));
             Ok(Arc::new(MemoryStore::new(format, range)?))

@@ -3,7 +3,7 @@
 pub(crate) use snowlease_wire::time::{parse, text};
 
 /// Milliseconds in a year of the calendar, on average.
-pub(crate) const YEAR_MS: i128 = 31_556_952_000;
+pub(crate) const YEAR_MS: i64 = 31_556_952_000;
 
 /// The instant in UTC; in words where the calendar of RFC 3339 ends.
 pub(crate) fn told(unix_ms: i64) -> String {
@@ -15,7 +15,7 @@ pub(crate) fn told(unix_ms: i64) -> String {
 
 /// A length in years with one decimal, rounded down: `69.6 years`.
 pub(crate) fn years(ms: i128) -> String {
-    let tenths = ms * 10 / YEAR_MS;
+    let tenths = ms * 10 / i128::from(YEAR_MS);
     format!("{}.{} years", grouped((tenths / 10).unsigned_abs()), tenths % 10)
 }
 
@@ -49,6 +49,6 @@ mod tests {
         assert_eq!(told(1_704_067_200_000), "2024-01-01T00:00:00.000Z");
         assert_eq!(told(i64::MAX), "after the year 9999");
         assert_eq!(told(i64::MIN), "before the year 0");
-        assert_eq!(years(YEAR_MS * 3 / 2), "1.5 years");
+        assert_eq!(years(i128::from(YEAR_MS) * 3 / 2), "1.5 years");
     }
 }

@@ -51,7 +51,7 @@ fn argument(key: &'static Key) -> Arg {
     }
     let argument = Arg::new(key.flag).long(key.flag).help(help);
     match key.value {
-        Some(value) => argument.value_name(value).allow_hyphen_values(true),
+        Some(value) => argument.value_name(value).allow_negative_numbers(true),
         None => argument.action(ArgAction::SetTrue),
     }
 }

@@ -89,6 +89,14 @@ fn what_is_wrong_is_refused_where_it_was_said() {
 }
 
 #[test]
+fn a_misspelt_variable_is_pointed_out_and_a_flag_is_no_value() {
+    let run = print_config(&[], &[("SNOWLEASE_LISTN", "127.0.0.1:1")], None);
+    assert_eq!(run.code, 0);
+    assert!(run.err.contains("did you mean SNOWLEASE_LISTEN?"), "{}", run.err);
+    print_config(&["--region", "--insecure"], &[], None).fails(2, &["--region <NAME>"]);
+}
+
+#[test]
 fn zero_is_a_generator_id_when_it_is_said() {
     let said = print_config(&["--generators", "0"], &[], None).answer();
     assert!(said.contains("generators = \"0\""), "{said}");

@@ -41,9 +41,9 @@ fn ids_come_from_a_store_and_the_lease_is_given_back() {
         finish(command.args(arguments).current_dir(folder.path()))
     };
     let mut ids = HashSet::new();
-    for _ in 0..2 {
+    for said in ["created the store sqlite:ids.db\n", ""] {
         let run = next(&["-n", "20000"]);
-        assert_eq!(run.code, 0, "{}", run.err);
+        assert_eq!((run.code, run.err.as_str()), (0, said));
         ids.extend(run.out.lines().map(str::to_owned));
     }
     assert_eq!(ids.len(), 40_000);

@@ -178,6 +178,26 @@ fn a_store_of_another_format_is_refused() {
     assert!(same.said().contains("generator ids 0-8191"));
 }
 
+/// Case: 28 bits of seconds ran out in production, and nobody had been told.
+#[test]
+fn the_end_of_a_format_is_told_at_each_start() {
+    let folder = folder();
+    let now_ms = os::wall_ms();
+    // 2^36 ms are 795 days: as many ago as leave a bit less than a year.
+    let epoch = (now_ms - (1 << 36) + 300 * 86_400_000).to_string();
+    let format = ["--layout", "t36g10s17", "--epoch", &epoch, "--store", "memory:"];
+    let said = Service::start(folder.path(), &format).said();
+    assert!(said.contains("warning: the ids of this format end at 20"), "{said}");
+    // Over: it runs and refuses, so that old ids can still be decoded.
+    let epoch = (now_ms - (1 << 36) - 1000).to_string();
+    let format = ["--layout", "t36g10s17", "--epoch", &epoch, "--store", "memory:"];
+    let service = Service::start(folder.path(), &format);
+    run(&["next", "--server", &service.url]).fails(1, &["time field"]);
+    let decoded: snowlease_wire::Decoded = service.get("/ids/1/decode");
+    assert!(!decoded.in_future);
+    assert!(service.said().contains("warning: the ids of this format ended at 20"));
+}
+
 /// Case: whoever reads the logs of a service must not be able to renew its leases.
 #[test]
 fn no_secret_is_logged_even_at_trace() {
