@@ -14,8 +14,10 @@ use crate::query;
 use crate::reply::{self, Failure};
 use crate::shared::Shared;
 
-/// Takes an id apart. It may be in any text form; a decimal text is always read as decimal, so name
-/// the form where it is known.
+/// Takes an id apart.
+///
+/// It may be in any text form; a decimal text is always read as decimal, so name the form where it
+/// is known.
 #[utoipa::path(
     get,
     path = "/ids/{id}/decode",
@@ -122,7 +124,9 @@ fn plain(id: Id, unix_ms: i64) -> Decoded {
     }
 }
 
-/// The ids of a span of time: `first <= id < end`, ready for a query by id.
+/// Gives the ids of a span of time.
+///
+/// It is half-open, `first <= id < end`, ready for a query by id.
 #[utoipa::path(
     get,
     path = "/ids/range",

@@ -13,7 +13,9 @@ use snowlease_wire::{Code, Problem, Ready};
 use crate::reply::{self, Failure, millis};
 use crate::shared::Shared;
 
-/// Whether the process answers. Never touches the store.
+/// Tells whether the process answers.
+///
+/// Never touches the store.
 #[utoipa::path(
     get,
     path = "/livez",
@@ -25,7 +27,9 @@ pub(crate) async fn livez() -> Response {
     reply::sent(StatusCode::OK, "text/plain; charset=utf-8", Body::from("alive\n"))
 }
 
-/// Whether ids can be had here now. Touches no store: the lease in force decides.
+/// Tells whether ids can be had here now.
+///
+/// Touches no store: the lease in force decides.
 #[utoipa::path(
     get,
     path = "/readyz",

@@ -17,6 +17,7 @@ use snowlease_wire::{Code, Ids, Problem};
 
 use crate::accept::{Wanted, negotiate};
 use crate::guard::overloaded;
+use crate::openapi::Bytes;
 use crate::query;
 use crate::reply::{self, Failure};
 use crate::shared::Shared;
@@ -36,8 +37,9 @@ async fn neither(method: Method) -> Response {
     response
 }
 
-/// Issues ids. Each is unique, so the answer is never to be cached; use POST where something in
-/// between might.
+/// Issues ids.
+///
+/// Each is unique, so the answer is never to be cached; use POST where something in between might.
 #[utoipa::path(
     get,
     path = "/ids",
@@ -48,7 +50,7 @@ async fn neither(method: Method) -> Response {
         (status = 200, description = "Exactly `n` ids, strictly ascending", content(
             (Ids = "application/json"),
             (String = "text/plain"),
-            (Vec<u8> = "application/octet-stream"),
+            (Bytes = "application/octet-stream"),
         )),
         (status = "4XX", description = "A mistake of the request", body = Problem,
             content_type = "application/problem+json"),
@@ -69,7 +71,7 @@ pub(crate) async fn issue(
     Ok(reply::sent(StatusCode::OK, wanted.media_type(), written(&ids, wanted)))
 }
 
-/// As GET, for places where a GET may be cached or repeated.
+/// Issues ids, where a GET might be cached or repeated.
 #[utoipa::path(
     post,
     path = "/ids",
@@ -80,7 +82,7 @@ pub(crate) async fn issue(
         (status = 200, description = "Exactly `n` ids, strictly ascending", content(
             (Ids = "application/json"),
             (String = "text/plain"),
-            (Vec<u8> = "application/octet-stream"),
+            (Bytes = "application/octet-stream"),
         )),
         (status = "4XX", description = "A mistake of the request", body = Problem,
             content_type = "application/problem+json"),

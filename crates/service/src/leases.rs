@@ -23,7 +23,9 @@ use crate::metrics::Operation;
 use crate::reply::{self, Context, Failure, millis};
 use crate::shared::{Shared, generator_id};
 
-/// Grants a generator id. Asking again with the same request key gives the same lease.
+/// Grants a generator id.
+///
+/// Asking again with the same request key gives the same lease.
 #[utoipa::path(
     post,
     path = "/generators/lease",
@@ -42,13 +44,13 @@ pub(crate) async fn lease(
     State(shared): State<Arc<Shared>>,
     Json(ask): Json<wire::LeaseAsk>,
 ) -> Result<Response, Failure> {
-    let now_ms = ask.now_ms;
+    let ahead_ms = ask.now_ms.map(|now_ms| ahead(now_ms, shared.context()));
     let acquire = acquire(&shared, ask)?;
     let token = acquire.request_key.token().reveal();
     let granted = shared.store(Operation::Acquire, move |store| store.acquire(&acquire)).await?;
     let context = shared.context();
     let grant = granted.map_err(|error| context.not_granted(&error))?;
-    shared.heard(grant.generator_id, now_ms.map(|now_ms| ahead(now_ms, context)));
+    shared.heard(grant.generator_id, ahead_ms);
     let window = Duration::from_millis(
         grant.until.since(grant.from).saturating_mul(shared.format.tick_ms().into()),
     );
@@ -142,8 +144,9 @@ fn renew_after_ms(terms: Terms, context: Context, until: Tick) -> u64 {
     u64::try_from(share.min(terms.renew().as_millis())).unwrap_or(u64::MAX)
 }
 
-/// Moves the end of a window. Where the cell has moved on and is still the asker's, the answer is
-/// the cell as it stands.
+/// Moves the end of a window.
+///
+/// Where the cell has moved on and is still the asker's, the answer is the cell as it stands.
 #[utoipa::path(
     post,
     path = "/generators/{id}/renew",
@@ -185,12 +188,14 @@ pub(crate) async fn renew(
         Some(asked) => Tick(asked).min(until),
         None => longest(&shared, Duration::ZERO)?,
     };
-    let reference_ms = shared.now_ms();
-    let renew = Renew { generator_id, token, seq: ask.seq, next, until, now_ms: reference_ms };
+    let arrived = shared.context();
+    let ahead_ms = ask.now_ms.map(|now_ms| ahead(now_ms, arrived));
+    let now_ms = arrived.reference_ms;
+    let renew = Renew { generator_id, token, seq: ask.seq, next, until, now_ms };
     let renewed = shared.store(Operation::Renew, move |store| store.renew(&renew)).await?;
     let context = shared.context();
     let renewal = renewed.map_err(|error| context.not_renewed(&error))?;
-    shared.heard(generator_id, ask.now_ms.map(|now_ms| ahead(now_ms, context)));
+    shared.heard(generator_id, ahead_ms);
     let answer = wire::Renewed {
         until: renewal.until.0,
         seq: renewal.seq,
@@ -220,7 +225,9 @@ fn token(secret: &wire::Secret) -> Result<Token, Failure> {
     Token::from_text(secret.reveal()).ok_or_else(malformed)
 }
 
-/// Gives a lease back: the generator id is free from `until` on, at once.
+/// Gives a lease back.
+///
+/// The generator id is free from `until` on, at once.
 #[utoipa::path(
     post,
     path = "/generators/{id}/release",
@@ -253,7 +260,9 @@ pub(crate) async fn release(
     Ok(reply::json(StatusCode::OK, &wire::Released { generator_id, until: ask.until }))
 }
 
-/// Every generator id that was ever granted; tokens never.
+/// Lists every generator id that was ever granted.
+///
+/// Tokens are never shown.
 #[utoipa::path(
     get,
     path = "/generators",

@@ -89,7 +89,8 @@ pub struct Limits {
     pub requests: usize,
     /// How many requests wait for ids at once; more are refused at once.
     pub waiters: usize,
-    /// How many calls to the store are made at once; more wait.
+    /// How many calls that change the store are made at once, and eight times as many as those that
+    /// only read it; more wait.
     pub store_calls: usize,
     /// How many connections are open at once; more wait to be accepted.
     pub connections: usize,

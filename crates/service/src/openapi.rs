@@ -35,9 +35,16 @@ use crate::{decode, health, ids, leases, scrape, view};
         health::livez,
         health::readyz,
         scrape::metrics,
+        serve,
     ),
 )]
 struct Description;
+
+/// Ids of eight bytes each, big-endian, one after the other.
+#[derive(utoipa::ToSchema)]
+#[schema(value_type = String, format = Binary)]
+#[expect(dead_code, reason = "its schema alone is used")]
+pub(crate) struct Bytes(Vec<u8>);
 
 /// The OpenAPI 3.1 description of the service, as pretty JSON with a line break at its end.
 ///
@@ -48,6 +55,14 @@ pub fn openapi_json() -> String {
     text
 }
 
+/// This description.
+#[utoipa::path(
+    get,
+    path = "/openapi.json",
+    operation_id = "openapi",
+    tag = "probes",
+    responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value)),
+)]
 pub(crate) async fn serve() -> Response {
     reply::sent(StatusCode::OK, "application/json", Body::from(openapi_json()))
 }

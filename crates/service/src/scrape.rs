@@ -34,7 +34,9 @@ const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=u
 /// A scrape waits no longer for the store.
 const STORE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// What the service counts and how it stands, in the OpenMetrics text format.
+/// Tells what the service counts and how it stands.
+///
+/// In the OpenMetrics text format.
 #[utoipa::path(
     get,
     path = "/metrics",

@@ -23,6 +23,8 @@ pub(crate) struct Shared {
     /// One at a time, so that scrapes of a store that hangs do not pile up.
     pub(crate) probes: Arc<Semaphore>,
     store_calls: Arc<Semaphore>,
+    /// Fewer, so that a flood of lists does not hold up renewals.
+    store_reads: Arc<Semaphore>,
     stopping: AtomicBool,
     skews: Mutex<HashMap<u64, i64>>,
 }
@@ -37,6 +39,7 @@ impl Shared {
             waiters: Arc::new(Semaphore::new(limits.waiters)),
             probes: Arc::new(Semaphore::new(1)),
             store_calls: Arc::new(Semaphore::new(limits.store_calls)),
+            store_reads: Arc::new(Semaphore::new((limits.store_calls / 8).max(1))),
             stopping: AtomicBool::new(false),
             skews: Mutex::default(),
             parts,
@@ -73,8 +76,11 @@ impl Shared {
             let outage = Outage::unavailable("the service is stopping: ask another, or later");
             self.context().outage(&outage)
         };
-        let permit =
-            Arc::clone(&self.store_calls).acquire_owned().await.map_err(|_| unavailable())?;
+        let gate = match operation {
+            Operation::Status | Operation::List => &self.store_reads,
+            Operation::Acquire | Operation::Renew | Operation::Release => &self.store_calls,
+        };
+        let permit = Arc::clone(gate).acquire_owned().await.map_err(|_| unavailable())?;
         let store = Arc::clone(&self.parts.store);
         let latency = self.metrics.latency(operation);
         let call = move || {

@@ -44,7 +44,7 @@ impl Pool {
     }
 }
 
-/// What the store behind the service was made for, and how it stands.
+/// Tells what the store was made for and how it stands.
 #[utoipa::path(
     get,
     path = "/store",

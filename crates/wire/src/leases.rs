@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{FormatAsk, FormatDoc};
 
-/// A secret on its way: a token or a request key. `Debug` hides it; there is no `Display`.
+/// A secret on its way: a token or a request key. Never to be logged.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -12,7 +12,7 @@ pub mod problem;
 mod store;
 pub mod time;
 
-pub use format::{FormatAsk, FormatDoc};
+pub use format::{FormatAsk, FormatDoc, FormatDocError};
 pub use ids::{Decoded, IdRange, Ids, Texts};
 pub use leases::{
     Carries, Lease, LeaseAsk, LeaseLine, Leases, ReleaseAsk, Released, RenewAsk, Renewed, Secret,
