@@ -1,7 +1,7 @@
 //! The range: which generator ids a store grants, from the first to the last, both included.
 //!
-//! A store keeps one cell per generator id and creates them all at once, so a range is bounded: a layout
-//! may have 2^62 generator ids, and no fleet does.
+//! A store keeps one cell per generator id and creates them all at once, so a range is bounded: a
+//! layout may have 2^62 generator ids, and no fleet does.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! A store behind a bad network: calls are refused, delayed, lost, or delivered long after.
 //!
-//! It wraps any store. What happens to each call is written in a script or drawn from a seed, so a run
-//! that fails can be run again. Nothing here waits; a test that wants delays passes a function.
+//! It wraps any store. What happens to each call is written in a script or drawn from a seed, so a
+//! run that fails can be run again. Nothing here waits; a test that wants delays passes a function.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -118,8 +118,8 @@ impl FaultyStore {
         FaultyStore { inner, state: Mutex::new(state), delay: Box::new(|_| {}) }
     }
 
-    /// Calls `delay` with the number of each call, from 1, before the call is delivered. It may move a
-    /// scripted clock, or wait at a barrier.
+    /// Calls `delay` with the number of each call, from 1, before the call is delivered. It may
+    /// move a scripted clock, or wait at a barrier.
     #[must_use]
     pub fn with_delay(mut self, delay: impl Fn(u64) + Send + Sync + 'static) -> FaultyStore {
         self.delay = Box::new(delay);
@@ -149,8 +149,8 @@ impl FaultyStore {
         self.lock().late.len()
     }
 
-    /// Delivers the late call at this place in the order they were made, if there is one. Nobody hears
-    /// the answer.
+    /// Delivers the late call at this place in the order they were made, if there is one. Nobody
+    /// hears the answer.
     pub fn deliver_late(&self, place: usize) -> bool {
         let late = {
             let mut state = self.lock();

@@ -1,4 +1,5 @@
-//! A caller that asks until it knows: what a holder does about outages, without its patience for time.
+//! A caller that asks until it knows: what a holder does about outages, without its patience for
+//! time.
 
 use std::sync::Arc;
 

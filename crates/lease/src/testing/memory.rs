@@ -1,8 +1,8 @@
 //! The store in memory: the reference every other store is compared with.
 //!
-//! For tests, and for applications that want ids unique within one process only: its leases end with it.
-//! One mutex makes each decision of [`rules`] one atomic step. Cells are kept as bytes, so that what it
-//! does is what a store on disk does.
+//! For tests, and for applications that want ids unique within one process only: its leases end
+//! with it. One mutex makes each decision of [`rules`] one atomic step. Cells are kept as bytes, so
+//! that what it does is what a store on disk does.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -19,8 +19,8 @@ use crate::{
 ///
 /// # Promise
 ///
-/// Nothing of the kind "survives loss of power", and all else that the trait asks for. No call waits for
-/// anything but the mutex, and none ever reports an outage.
+/// Nothing of the kind "survives loss of power", and all else that the trait asks for. No call
+/// waits for anything but the mutex, and none ever reports an outage.
 #[derive(Debug)]
 pub struct MemoryStore {
     state: Mutex<State>,
@@ -56,14 +56,15 @@ impl MemoryStore {
         Snapshot(self.lock().clone())
     }
 
-    /// Puts an earlier state back, as restoring a backup does. Windows granted since are forgotten: only
-    /// a quarantine keeps them from being granted twice.
+    /// Puts an earlier state back, as restoring a backup does. Windows granted since are forgotten:
+    /// only a quarantine keeps them from being granted twice.
     pub fn restore(&self, snapshot: &Snapshot) {
         *self.lock() = snapshot.0.clone();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change is a single assignment after all that could fail, so no state is half changed.
+        // Every change is a single assignment after all that could fail, so no state is half
+        // changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

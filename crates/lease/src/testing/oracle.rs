@@ -19,8 +19,8 @@ struct Span {
 }
 
 impl Windows {
-    /// A store confirmed `[from, until)` of a generator id to the grant of this number: newly, again, or
-    /// extended.
+    /// A store confirmed `[from, until)` of a generator id to the grant of this number: newly,
+    /// again, or extended.
     ///
     /// # Errors
     ///
@@ -51,7 +51,8 @@ impl Windows {
         }
     }
 
-    /// The grant's holder has closed its gate: it used nothing from `unused_from` on and never will.
+    /// The grant's holder has closed its gate: it used nothing from `unused_from` on and never
+    /// will.
     pub fn give_back(&mut self, grant: u64, generator_id: u64, unused_from: Tick) {
         for span in self.by_generator_id.entry(generator_id).or_default() {
             if span.grant == grant {
@@ -60,7 +61,8 @@ impl Windows {
         }
     }
 
-    /// The first tick of a generator id above all that may have been used; `None` if it was never granted.
+    /// The first tick of a generator id above all that may have been used; `None` if it was never
+    /// granted.
     pub fn end(&self, generator_id: u64) -> Option<Tick> {
         let spans = self.by_generator_id.get(&generator_id)?;
         spans.iter().map(|span| span.until).max()
@@ -93,7 +95,8 @@ impl fmt::Display for Breach {
         let ((a, a_from, a_until), (b, b_from, b_until)) = (self.first, self.second);
         write!(
             f,
-            "generator id {}: grant {a} has [{a_from}, {a_until}) and grant {b} has [{b_from}, {b_until})",
+            "generator id {}: grant {a} has [{a_from}, {a_until}) and \
+             grant {b} has [{b_from}, {b_until})",
             self.generator_id
         )
     }

@@ -156,8 +156,8 @@ fn ask(key: &RequestKey, from: u64) -> Acquire {
     }
 }
 
-/// A store rolled back duplicates; a quarantine over every forgotten window keeps it from that, and one
-/// tick less does not.
+/// A store rolled back duplicates; a quarantine over every forgotten window keeps it from that, and
+/// one tick less does not.
 #[test]
 fn a_quarantine_covers_what_a_rollback_forgot() {
     for (short, safe) in [(0, true), (1, false)] {

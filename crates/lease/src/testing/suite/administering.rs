@@ -115,7 +115,8 @@ pub fn the_floor_never_falls_and_is_at_least_every_until(setup: &dyn Setup) {
     assert_eq!(bench.made.admin.status().unwrap().meta.floor, higher);
 }
 
-/// Cells are never deleted: their `until` is the high-water mark. Tokens are not in the list by its type.
+/// Cells are never deleted: their `until` is the high-water mark. Tokens are not in the list by its
+/// type.
 pub fn the_list_shows_every_cell_that_was_granted(setup: &dyn Setup) {
     let bench = Bench::new(setup, 5);
     let leases: Vec<_> = (0..3).map(|_| bench.lease(START)).collect();
@@ -152,6 +153,7 @@ pub fn the_status_tells_what_the_store_is_for(setup: &dyn Setup) {
     for round in 1..=5 {
         bench.renew(&mut lease, START + 20_000 * round);
     }
-    // Counted from each renewal, not from the grant: what is left to a holder that is forgotten now.
+    // Counted from each renewal, not from the grant: what is left to a holder that is forgotten
+    // now.
     assert_eq!(longest(), WINDOW);
 }

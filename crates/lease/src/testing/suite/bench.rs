@@ -109,8 +109,8 @@ impl Bench {
         self.made.store.release(ask)
     }
 
-    /// Releases, which has to succeed: judged by its effect, since the answer to a release that was asked
-    /// for twice is that there is nothing to release.
+    /// Releases, which has to succeed: judged by its effect, since the answer to a release that was
+    /// asked for twice is that there is nothing to release.
     pub(super) fn release(&self, ask: &Release) {
         let before = self.entry(ask.generator_id);
         match self.try_release(ask) {

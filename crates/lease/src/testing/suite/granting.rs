@@ -1,4 +1,5 @@
-//! Checks of acquire: a generator id goes to one holder at a time, and to the same one when asked again.
+//! Checks of acquire: a generator id goes to one holder at a time, and to the same one when asked
+//! again.
 
 use std::collections::BTreeSet;
 
@@ -116,7 +117,8 @@ pub fn another_format_is_refused(setup: &dyn Setup) {
     assert_eq!(bench.held(), 0);
 }
 
-/// G7: a window that is empty or does not fit the time field is refused, never cut to something else.
+/// G7: a window that is empty or does not fit the time field is refused, never cut to something
+/// else.
 pub fn a_window_has_ticks_and_ends_in_the_time_field(setup: &dyn Setup) {
     let bench = Bench::new(setup, 2);
     let end = bench.format.layout().max_tick() + 1;

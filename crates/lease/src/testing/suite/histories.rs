@@ -1,8 +1,9 @@
 //! Random histories: many holders, an operator and a bad network, against the oracle of windows.
 //!
-//! After every step: no two windows that were confirmed and not given back meet (I2, and with it I3); no
-//! cell ends below a tick that may have been used (I1); `seq` grows with each change, the floor never
-//! falls (I6), no cell is forgotten. When faults stop, every generator id is granted again.
+//! After every step: no two windows that were confirmed and not given back meet (I2, and with it
+//! I3); no cell ends below a tick that may have been used (I1); `seq` grows with each change, the
+//! floor never falls (I6), no cell is forgotten. When faults stop, every generator id is granted
+//! again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! The conformance suite: what a store promises, as checks that run on any store.
 //!
-//! A store's tests implement [`Setup`] and write `conformance!(TheirSetup);` in a module of its own: it
-//! becomes one `#[test]` for each check, so that a failure has the name of the promise. A second module
-//! with [`UnderFaults`] around the setup runs the same checks while calls are lost, late and repeated.
+//! A store's tests implement [`Setup`] and write `conformance!(TheirSetup);` in a module of its
+//! own: it becomes one `#[test]` for each check, so that a failure has the name of the promise. A
+//! second module with [`UnderFaults`] around the setup runs the same checks while calls are lost,
+//! late and repeated.
 //!
 //! Time is a number here. Each check chooses the ticks it asks with, and sets the store's clock by
 //! [`Made::set_now`] if the store has one; nothing ever waits.
@@ -43,8 +44,8 @@ pub trait Setup {
     /// A new, empty, open store of this format and range, independent of all made before.
     fn make(&self, format: Format, range: (u64, u64)) -> Made;
 
-    /// Whether the id that has been free longest is always taken first. A store that tries a few drawn
-    /// ones says `false`.
+    /// Whether the id that has been free longest is always taken first. A store that tries a few
+    /// drawn ones says `false`.
     fn longest_free_first(&self) -> bool {
         true
     }
@@ -61,8 +62,8 @@ pub struct Made {
     pub store: Arc<dyn LeaseStore>,
     /// The operator's side of the same store; of a remote store, that of the store behind it.
     pub admin: Arc<dyn Administer>,
-    /// Sets the store's clock to this Unix ms, before every ask; for a store that has no clock, and so
-    /// judges by the ticks of the ask alone, it does nothing.
+    /// Sets the store's clock to this Unix ms, before every ask; for a store that has no clock, and
+    /// so judges by the ticks of the ask alone, it does nothing.
     pub set_now: Box<dyn Fn(i64) + Send + Sync>,
     /// Whatever has to live as long as the store: a folder, a process.
     pub keep: Box<dyn Any + Send + Sync>,
@@ -89,7 +90,8 @@ impl fmt::Debug for Made {
     }
 }
 
-/// The same stores behind a bad network, asked by a caller that insists. All checks hold there as well.
+/// The same stores behind a bad network, asked by a caller that insists. All checks hold there as
+/// well.
 #[derive(Clone, Copy, Debug)]
 pub struct UnderFaults<S> {
     /// Makes the stores.

@@ -1,4 +1,5 @@
-//! Checks of renew: a window grows for whoever shows the token of this very cell, and never shrinks.
+//! Checks of renew: a window grows for whoever shows the token of this very cell, and never
+//! shrinks.
 
 use snowlease_core::Tick;
 
