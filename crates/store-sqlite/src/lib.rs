@@ -1,1 +1,29 @@
-//! Under construction.
+//! The embedded lease store: one SQLite file, durable at commit, for one process on one machine.
+//!
+//! What makes it a correct store:
+//!
+//! * each decision of [`rules`](snowlease_lease::rules) is one `BEGIN IMMEDIATE` transaction: read
+//!   the cell, decide, put the new cell by compare with the old bytes, commit;
+//! * in WAL mode with `synchronous=FULL` the log is synced before a commit returns, so an answer
+//!   that was given survives a crash of the process and of the machine;
+//! * a lock file and SQLite's exclusive lock keep every other process out;
+//! * a file that was copied is refused, and an older copy that was put back is found by the witness
+//!   file beside it and quarantined. A whole folder put back, witness included, cannot be told from
+//!   the truth.
+//!
+//! Read `open` (what is checked before anything is granted), then `engine` (a transaction and what
+//! becomes of its errors), then `store` (the trait).
+
+mod engine;
+mod error;
+mod identity;
+mod lock;
+mod open;
+mod rollback;
+mod schema;
+mod store;
+mod witness;
+
+pub use error::OpenError;
+pub use open::{Clock, Open, Opened};
+pub use store::SqliteStore;

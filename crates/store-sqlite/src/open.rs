@@ -1,0 +1,354 @@
+//! Opening: everything is checked before anything is granted.
+//!
+//! In this order, each step before the next one touches more: the path, the lock, what sort of
+//! database it is, what it says of itself, whether it is this very file, whether it is as new as
+//! its witness.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use snowlease_core::{Format, Tick};
+use snowlease_lease::range::{check_range, default_range};
+use snowlease_lease::{Meta, Mode, Terms, os, rules};
+
+use crate::engine::{Engine, Failure, Step, slot};
+use crate::error::{from_sqlite, from_system};
+use crate::identity::{Identity, inode};
+use crate::lock::Lock;
+use crate::rollback;
+use crate::schema::{self, Kind, Record};
+use crate::witness::{Reading, Slot, Witness};
+use crate::{OpenError, SqliteStore};
+
+/// A wall clock: Unix ms.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> i64 + Send + Sync>);
+
+/// How to open a store.
+#[derive(Clone, Debug)]
+pub struct Open {
+    /// The format it has to have, and is made with; `None` takes what is stored, or the default.
+    pub format: Option<Format>,
+    /// The generator ids it has to have, first and last, and is made with; `None` takes what is
+    /// stored, or all of the layout up to [`DEFAULT_IDS`](snowlease_lease::range::DEFAULT_IDS).
+    pub range: Option<(u64, u64)>,
+    /// Make the store if there is none.
+    pub create: bool,
+    /// Take over a copied file, and quarantine it. Only if the original is gone for good.
+    pub adopt: bool,
+    /// How long a call may wait for its turn.
+    pub attempt: Duration,
+    /// Told to whoever finds the store in use; the number of the process is added.
+    pub label: String,
+    /// The host's wall clock.
+    pub now: Clock,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// The store was made just now.
+    pub created: bool,
+    /// What a person should know of; also in the store's status. If there are any, the store was
+    /// quarantined: it grants again by itself once every window that may have been forgotten is
+    /// over.
+    pub alarms: Vec<String>,
+}
+
+impl Default for Open {
+    /// Opens an existing store whatever it is for, by the host's clock.
+    fn default() -> Open {
+        Open {
+            format: None,
+            range: None,
+            create: false,
+            adopt: false,
+            attempt: Terms::DEFAULT.attempt(),
+            label: String::new(),
+            now: Clock::new(os::wall_ms),
+        }
+    }
+}
+
+impl Clock {
+    /// A clock that reads this.
+    pub fn new(read: impl Fn() -> i64 + Send + Sync + 'static) -> Clock {
+        Clock(Arc::new(read))
+    }
+}
+
+impl Deref for Clock {
+    type Target = dyn Fn() -> i64 + Send + Sync;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Clock").field(&(self.0)()).finish()
+    }
+}
+
+impl SqliteStore {
+    /// Opens the store in the file at `path`, and makes it if asked to.
+    ///
+    /// # Promise
+    ///
+    /// Either the store is open for this process alone and knows of every window that may be in
+    /// use, or has a floor above them; or nothing that was stored is changed.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`] says for each what to do.
+    ///
+    /// # Cost
+    ///
+    /// Some syncs of the disk; with a million generator ids some seconds when it is made.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use snowlease_store_sqlite::{Open, SqliteStore};
+    /// use snowlease_lease::LeaseStore;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("snowlease.db");
+    /// let (store, opened) = SqliteStore::open(&path, &Open { create: true, ..Open::default() })?;
+    /// assert!(opened.created);
+    /// assert_eq!(store.status()?.meta.range, (0, 1023));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn open(path: &Path, open: &Open) -> Result<(SqliteStore, Opened), OpenError> {
+        if let (Some(format), Some(range)) = (open.format, open.range) {
+            check_range(format, range)?;
+        }
+        let path = resolve(path, open)?;
+        let lock = Lock::take(&path, &open.label)?;
+        let opening = Opening { path: &path, open };
+        let (mut connection, kind) = opening.connect()?;
+        let found = match kind {
+            Kind::Empty if !open.create => return Err(OpenError::Missing { path }),
+            Kind::Empty => opening.create(&mut connection)?,
+            Kind::Ours => opening.read(&connection)?,
+            Kind::Newer(version) => return Err(OpenError::Newer { path, version }),
+            Kind::Foreign => return Err(OpenError::Foreign { path }),
+        };
+        let mut engine = Engine {
+            connection,
+            record: found.record,
+            witness: found.witness,
+            path: path.clone(),
+            inode: inode(&path).map_err(opening.system())?,
+            now: open.now.clone(),
+            alarms: found.alarms,
+            witness_alarm: None,
+            latched: None,
+            _lock: lock,
+        };
+        if let (Some(reading), false) = (found.reading, engine.alarms.is_empty()) {
+            opening.quarantine(&mut engine, &reading)?;
+        }
+        engine.bear_witness();
+        let opened = Opened { created: kind == Kind::Empty, alarms: engine.alarms.clone() };
+        Ok((SqliteStore::new(engine, open.attempt), opened))
+    }
+}
+
+/// The size of a database of one page of the smallest size.
+const SMALLEST: u64 = 512;
+
+/// The one name of the file, so that two names of it have one lock.
+fn resolve(path: &Path, open: &Open) -> Result<PathBuf, OpenError> {
+    let given = || path.to_owned();
+    if let Ok(real) = fs::canonicalize(path) {
+        let metadata = fs::metadata(&real).map_err(|error| from_system(path, &error))?;
+        return match metadata.len() {
+            _ if !metadata.is_file() => Err(OpenError::NotAFile { path: given() }),
+            // SQLite takes a file of one byte for an empty one, and would overwrite it.
+            1..SMALLEST => Err(OpenError::NotADatabase { path: given() }),
+            _ => Ok(real),
+        };
+    }
+    // There is something that leads nowhere.
+    if fs::symlink_metadata(path).is_ok() {
+        return Err(OpenError::NotAFile { path: given() });
+    }
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(OpenError::NotAFile { path: given() });
+    };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let folder = fs::canonicalize(folder).map_err(|error| from_system(path, &error))?;
+    if !open.create {
+        return Err(OpenError::Missing { path: given() });
+    }
+    Ok(folder.join(name))
+}
+
+struct Opening<'a> {
+    path: &'a Path,
+    open: &'a Open,
+}
+
+/// A store that was read or made.
+struct Found {
+    record: Record,
+    witness: Witness,
+    /// What its witness said, if the record does not account for it yet.
+    reading: Option<Reading>,
+    alarms: Vec<String>,
+}
+
+impl Opening<'_> {
+    fn sqlite(&self) -> impl Fn(rusqlite::Error) -> OpenError {
+        |error| from_sqlite(self.path, &error)
+    }
+
+    fn system(&self) -> impl Fn(std::io::Error) -> OpenError {
+        |error| from_system(self.path, &error)
+    }
+
+    fn damaged(&self, what: impl Into<String>) -> OpenError {
+        OpenError::Damaged { path: self.path.to_owned(), what: what.into() }
+    }
+
+    /// Nothing is written to a database before it is known to be ours.
+    fn connect(&self) -> Result<(Connection, Kind), OpenError> {
+        let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        flags.set(OpenFlags::SQLITE_OPEN_CREATE, self.open.create);
+        let connection = Connection::open_with_flags(self.path, flags).map_err(self.sqlite())?;
+        connection.busy_timeout(self.open.attempt).map_err(self.sqlite())?;
+        // First of all: in this mode WAL needs no shared memory, and nobody else comes in.
+        self.set(&connection, "locking_mode", "exclusive")?;
+        connection.pragma_update(None, "trusted_schema", false).map_err(self.sqlite())?;
+        let kind = schema::recognise(&connection).map_err(self.sqlite())?;
+        if !matches!(kind, Kind::Empty | Kind::Ours) {
+            return Ok((connection, kind));
+        }
+        if connection.is_readonly("main").map_err(self.sqlite())? {
+            return Err(OpenError::ReadOnly { path: self.path.to_owned() });
+        }
+        if kind == Kind::Ours || self.open.create {
+            self.set(&connection, "journal_mode", "wal")?;
+            connection.pragma_update(None, "synchronous", "full").map_err(self.sqlite())?;
+        }
+        Ok((connection, kind))
+    }
+
+    /// Sets a pragma that answers with what is in force, and checks the answer.
+    fn set(&self, connection: &Connection, name: &str, value: &str) -> Result<(), OpenError> {
+        let set = connection
+            .pragma_update_and_check(None, name, value, |row| row.get::<_, String>(0))
+            .map_err(self.sqlite())?;
+        if set == value {
+            return Ok(());
+        }
+        let what = format!("SQLite does not set {name} to {value} there but to {set}");
+        Err(OpenError::System { path: self.path.to_owned(), what })
+    }
+
+    fn create(&self, connection: &mut Connection) -> Result<Found, OpenError> {
+        let format = self.open.format.unwrap_or_default();
+        let range = self.open.range.unwrap_or_else(|| default_range(format));
+        check_range(format, range)?;
+        let (witness, reading) = Witness::open(self.path).map_err(self.system())?;
+        let mut store_id = [0; 16];
+        getrandom::fill(&mut store_id).map_err(|error| OpenError::System {
+            path: self.path.to_owned(),
+            what: error.to_string(),
+        })?;
+        let meta = Meta { format, range, mode: Mode::Open, floor: Tick(0), longest_window: 0 };
+        let mut record = Record {
+            meta,
+            store_id,
+            changes: 1,
+            until: Tick(0),
+            pulse_ms: 0,
+            identity: Identity::of(self.path).map_err(self.system())?,
+        };
+        let mut alarms = Vec::new();
+        // A store that was never finished has a witness of no change, and nothing was ever granted.
+        let fresh = match &reading {
+            Reading::Missing | Reading::Blank => true,
+            Reading::Slot(slot) => slot.changes == 0,
+            Reading::Unreadable => false,
+        };
+        if fresh {
+            witness.write(&Slot { changes: 0, ..slot(&record) }).map_err(self.system())?;
+        } else {
+            self.succeed(&mut record, &reading)?;
+            alarms.push("the store was gone, its witness file was not: made anew".to_owned());
+        }
+        let transaction = connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(self.sqlite())?;
+        schema::create(&transaction, &record).map_err(self.sqlite())?;
+        transaction.commit().map_err(self.sqlite())?;
+        // The name of a new file is durable when its folder is.
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(self.system())?;
+        Ok(Found { record, witness, reading: None, alarms })
+    }
+
+    /// Makes a new store take the place of one that is gone: from above all that the witness saw.
+    fn succeed(&self, record: &mut Record, reading: &Reading) -> Result<(), OpenError> {
+        if let Reading::Slot(slot) = reading {
+            let given = record.meta.format.to_string();
+            if slot.format != given {
+                let (path, witnessed) = (self.path.to_owned(), slot.format.clone());
+                return Err(OpenError::Lost { path, witnessed, given });
+            }
+            record.until = slot.until;
+        }
+        record.meta.floor = self.floor(record, reading)?;
+        record.changes = rollback::next_changes(record, reading);
+        Ok(())
+    }
+
+    fn floor(&self, record: &Record, reading: &Reading) -> Result<Tick, OpenError> {
+        rollback::at_least(record, reading, (self.open.now)())
+            .map_err(|clock| OpenError::Clock { path: self.path.to_owned(), clock })
+    }
+
+    fn read(&self, connection: &Connection) -> Result<Found, OpenError> {
+        let record =
+            schema::read(connection).map_err(self.sqlite())?.map_err(|what| self.damaged(what))?;
+        let (path, stored) = (self.path.to_owned(), record.meta.format);
+        if let Some(given) = self.open.format.filter(|given| *given != stored) {
+            return Err(OpenError::Format { path, stored, given });
+        }
+        let stored = record.meta.range;
+        if let Some(given) = self.open.range.filter(|given| *given != stored) {
+            return Err(OpenError::Range { path, stored, given });
+        }
+        let identity = Identity::of(self.path).map_err(self.system())?;
+        let copied = identity.difference(&record.identity);
+        if let Some(what) = copied.clone().filter(|_| !self.open.adopt) {
+            return Err(OpenError::Copied { path, what });
+        }
+        let (witness, reading) = Witness::open(self.path).map_err(self.system())?;
+        let adopted = copied.map(|what| format!("a copied store was adopted: {what}"));
+        let alarms = adopted.into_iter().chain(rollback::judge(&record, &reading)).collect();
+        Ok(Found { record, witness, reading: Some(reading), alarms })
+    }
+
+    /// Raises the floor above every window that may have been forgotten, and makes this file the
+    /// one that was written last.
+    fn quarantine(&self, engine: &mut Engine, reading: &Reading) -> Result<(), OpenError> {
+        let at_least = self.floor(&engine.record, reading)?;
+        let identity = Identity::of(self.path).map_err(self.system())?;
+        let changed = engine.change(|cells, record| {
+            let mut next = record.clone();
+            next.meta.floor = rules::quarantine(&record.meta, at_least, cells.largest()?);
+            next.changes = rollback::next_changes(record, reading);
+            next.identity = identity;
+            Ok::<_, Failure<snowlease_lease::Outage>>(Step::Note { record: next, answer: () })
+        });
+        changed.map_err(|outage| self.damaged(outage.detail))
+    }
+}
