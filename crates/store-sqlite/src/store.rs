@@ -253,6 +253,29 @@ mod tests {
         connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
     }
 
+    /// What durability and exclusion rest on is in force, not only asked for.
+    #[test]
+    fn the_modes_of_sqlite_are_set() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let open = Open { create: true, ..Open::default() };
+        for _ in 0..2 {
+            let (store, _) = SqliteStore::open(&path, &open).unwrap();
+            let slot = store.slot();
+            let connection = &slot.as_ref().unwrap().connection;
+            let text = |name| {
+                connection.pragma_query_value(None, name, |row| row.get::<_, String>(0)).unwrap()
+            };
+            let full: i64 =
+                connection.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap();
+            assert_eq!(
+                (text("journal_mode"), text("locking_mode")),
+                ("wal".into(), "exclusive".into())
+            );
+            assert_eq!(full, 2);
+        }
+    }
+
     /// A disk that is full refuses what would grow the file, and no more than that.
     #[test]
     fn a_full_disk_refuses_and_loses_nothing() {
