@@ -2,7 +2,8 @@
 //!
 //! loom 0.7 misses some races in which one thread loads a location and writes it later. The models
 //! therefore run twice: as is, and with every load made a read-modify-write that changes nothing
-//! (feature `loom-rmw`), which makes each load a point where loom tries every order.
+//! (feature `loom-rmw`), which makes each load a point where loom tries every order. Stores are swaps
+//! then: loom takes a plain store and such a load for unordered, where the language orders them.
 
 #[cfg(not(feature = "loom"))]
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +28,15 @@ mod modelled {
     #[derive(Debug)]
     pub(crate) struct AtomicU64(loom::sync::atomic::AtomicU64);
 
+    /// The order of a read-modify-write in place of a load or a store.
+    fn both(order: Ordering) -> Ordering {
+        // ORDERING: no access of its own; what the caller asked for, on both sides.
+        match order {
+            Ordering::Acquire | Ordering::Release => Ordering::AcqRel,
+            other => other,
+        }
+    }
+
     impl AtomicU64 {
         pub(crate) fn new(value: u64) -> AtomicU64 {
             AtomicU64(loom::sync::atomic::AtomicU64::new(value))
@@ -34,18 +44,18 @@ mod modelled {
 
         pub(crate) fn load(&self, order: Ordering) -> u64 {
             if cfg!(feature = "loom-rmw") {
-                let order = match order {
-                    Ordering::Acquire => Ordering::AcqRel,
-                    other => other,
-                };
-                self.0.fetch_add(0, order)
+                self.0.fetch_add(0, both(order))
             } else {
                 self.0.load(order)
             }
         }
 
         pub(crate) fn store(&self, value: u64, order: Ordering) {
-            self.0.store(value, order);
+            if cfg!(feature = "loom-rmw") {
+                let _ = self.0.swap(value, both(order));
+            } else {
+                self.0.store(value, order);
+            }
         }
 
         pub(crate) fn swap(&self, value: u64, order: Ordering) -> u64 {

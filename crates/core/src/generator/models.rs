@@ -36,6 +36,8 @@ fn assert_distinct(mut ids: Vec<Id>) {
 fn model(body: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(3));
+    // A caller that looks again during a switch makes a path long, not endless: it gives way each time.
+    builder.max_branches = 20_000;
     builder.check(body);
 }
 
@@ -116,6 +118,58 @@ fn loom_switch_beside_issue_stays_inside_each_window() {
                 other => panic!("generator id {other} was never leased"),
             }
         }
+        assert_distinct(ids);
+    });
+}
+
+#[test]
+fn loom_switch_to_a_shorter_window_keeps_order_and_end() {
+    model(|| {
+        let (clock, generator) = generator(tiny(), 100);
+        generator.open(window(tiny(), 5, 0, 200), u64::MAX).unwrap();
+        let generator = Arc::new(generator);
+        let caller = {
+            let (generator, clock) = (Arc::clone(&generator), std::sync::Arc::clone(&clock));
+            thread::spawn(move || {
+                let mut ids = take(&generator, 1);
+                clock.advance_ms(2);
+                ids.extend(take(&generator, 1));
+                assert!(ids.is_sorted_by(|a, b| a < b), "the order broke at the switch: {ids:?}");
+                ids
+            })
+        };
+        // Generator id 4 gives smaller ids in a tick that 5 has used, and its window ends early.
+        generator.open(window(tiny(), 4, 100, 102), u64::MAX).unwrap();
+        let mut ids = caller.join().unwrap();
+        ids.extend(take(&generator, 1));
+        for id in &ids {
+            let parts = tiny().decode(*id);
+            assert!(parts.generator_id == 5 || parts.tick < Tick(102), "{parts:?} past its window");
+        }
+        assert_distinct(ids);
+    });
+}
+
+#[test]
+fn loom_reopening_after_callers_drew_past_the_tick() {
+    model(|| {
+        let format = Format::new(Layout::new(40, 22, 1).unwrap(), 1, EPOCH).unwrap();
+        let (clock, generator) = generator(format, 100);
+        generator.open(window(format, 5, 0, 101), u64::MAX).unwrap();
+        let mut ids = take(&generator, 2);
+        // A caller that lost a race for the last id holds a value of the next tick, past the window.
+        let drawn = generator.word.0.fetch_add(1, Ordering::Relaxed);
+        let generator = Arc::new(generator);
+        let caller = {
+            let generator = Arc::clone(&generator);
+            thread::spawn(move || generator.next_cold(Some(drawn), Duration::ZERO).ok())
+        };
+        let closed = generator.close().unwrap();
+        assert_eq!(closed.unused_from, Tick(101), "more was given back than was leased");
+        clock.advance_ms(1);
+        generator.open(window(format, 5, 101, 110), u64::MAX).unwrap();
+        ids.extend(take(&generator, 2));
+        ids.extend(caller.join().unwrap());
         assert_distinct(ids);
     });
 }
