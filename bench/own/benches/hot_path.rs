@@ -1,9 +1,9 @@
 //! The hot path, by itself: `cargo bench -p snowlease-bench`.
 //!
-//! Three settings are kept apart, for they answer different questions: *paced* below the cap (what a call
-//! costs), a layout that is *never exhausted* (the same without any tick filling up), and *at the cap*
-//! (what a generator id gives at most). Rounds are interleaved, so that a slow moment of the machine
-//! falls on all figures alike.
+//! Three settings are kept apart, for they answer different questions: *paced* below the cap (what
+//! a call costs), a layout that is *never exhausted* (the same without any tick filling up), and
+//! *at the cap* (what a generator id gives at most). Rounds are interleaved, so that a slow moment
+//! of the machine falls on all figures alike.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark stops at a surprise")]
@@ -27,7 +27,8 @@ fn main() {
     let never_exhausted = Layout::new(41, 2, 20).unwrap();
     let guard = if counter_is_used() { "counter" } else { "counter (not trusted here: vDSO)" };
     println!(
-        "{ROUNDS} interleaved rounds; median, [middle half]; ids proved distinct and ascending first"
+        "{ROUNDS} interleaved rounds; median, [middle half]; ids are first proved distinct and \
+         ascending"
     );
     let mut contenders = vec![
         Contender::clock("clock: processor's counter", || read_counter().unwrap_or(0)),

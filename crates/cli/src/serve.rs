@@ -26,6 +26,9 @@ use crate::stores::{self, Wanted};
 use crate::time::{YEAR_MS, told};
 use crate::usage::Usage;
 
+/// How long a request may wait for a tick behind others; the service bounds how many wait at once.
+const QUEUE_WAIT: Duration = Duration::from_millis(100);
+
 /// How long to wait for the first lease before saying that there is none yet.
 const FIRST_LEASE: Duration = Duration::from_secs(2);
 
@@ -187,7 +190,8 @@ impl Serving {
     fn keeper(&self) -> Result<Keeper> {
         let clock = IdClock::start();
         let generator = Generator::new(self.meta.format, Arc::clone(&clock) as Arc<_>)
-            .with_fork_guard(os::fork_guard());
+            .with_fork_guard(os::fork_guard())
+            .with_max_wait(QUEUE_WAIT);
         let store = Arc::clone(&self.store);
         Keeper::start(store, Arc::new(generator), clock, self.terms, self.holder.clone())
             .context("the system gives no thread: free some and start again")

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use snowlease_lease::{LeaseStore, Mode, Terms, os};
+use snowlease_lease::{LeaseStore, Mode, os, rules};
 use snowlease_wire::{self as wire, FormatDoc, StoreDoc};
 
 use crate::output;
@@ -144,15 +144,8 @@ impl Quarantine {
         let url = Resolver::new(&sources).store()?.value;
         let store = stores::adopt(&url)?;
         let meta = store.status()?.meta;
-        let ticks = |time: std::time::Duration| {
-            meta.format.ticks_in_ms(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
-        };
-        // What was forgotten may be longer than what is remembered, so the usual window is the
-        // least; it may have been granted by a clock ahead of this one, to a holder ahead of that.
-        let longest = meta.longest_window.max(ticks(Terms::DEFAULT.window()));
-        let wait = longest.saturating_add(ticks(Terms::SKEW_LIMIT * 2));
         let now = meta.format.tick_at_ms(os::wall_ms()).context("the floor cannot be told")?;
-        let floor = store.quarantine(now.saturating_add(wait))?;
+        let floor = store.quarantine(rules::past_every_window(&meta, now))?;
         let time = told(meta.format.unix_ms(floor));
         if self.json {
             let facts = serde_json::json!({ "floor": floor.0, "floor_time": time });

@@ -1,9 +1,9 @@
 //! The seam to time: what a generator asks of a clock, and clocks written by a script.
 //!
 //! A generator reads time in two ways. On its cold path it asks the *id clock* for a [`Moment`]. On
-//! its hot path it only asks whether the tick it published is still running, by a cheap counter that
-//! rises at a constant rate (the [`Gauge`]). Neither is ever read from the system here; the one door
-//! to the system's clocks is in the lease crate.
+//! its hot path it only asks whether the tick it published is still running, by a cheap counter
+//! that rises at a constant rate (the [`Gauge`]). Neither is ever read from the system here; the
+//! one door to the system's clocks is in the lease crate.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,8 +22,8 @@ pub struct Moment {
 /// How a generator may check cheaply that its tick is still running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gauge {
-    /// The processor's own counter (TSC, virtual counter) at this rate. To be offered only where the
-    /// kernel itself keeps time by it.
+    /// The processor's own counter (TSC, virtual counter) at this rate. To be offered only where
+    /// the kernel itself keeps time by it.
     Counter {
         /// Counts per second.
         hz: u64,
@@ -39,7 +39,8 @@ pub enum Gauge {
 /// * [`boot_ns`](Clock::boot_ns) never falls and counts suspend;
 /// * [`now`](Clock::now) reads both of its parts at one instant.
 ///
-/// Uniqueness (G1) does not rest on any of this, only order and the stop before expiry (G2, G3, G4).
+/// Uniqueness (G1) does not rest on any of this, only order and the stop before expiry (G2, G3,
+/// G4).
 pub trait Clock: fmt::Debug + Send + Sync {
     /// Reads the clock. Cost: one read of the boot clock.
     fn now(&self) -> Moment;
@@ -60,8 +61,8 @@ pub trait Clock: fmt::Debug + Send + Sync {
 pub fn read_counter() -> Option<u64> {
     #[cfg(target_arch = "x86_64")]
     {
-        // SAFETY: RDTSC has no preconditions and touches no memory; a kernel that forbids it in user
-        // mode does not offer the TSC as its clock source, and then no gauge names it.
+        // SAFETY: RDTSC has no preconditions and touches no memory; a kernel that forbids it in
+        // user mode does not offer the TSC as its clock source, and then no gauge names it.
         Some(unsafe { core::arch::x86_64::_rdtsc() })
     }
     #[cfg(target_arch = "aarch64")]
@@ -79,7 +80,8 @@ pub fn read_counter() -> Option<u64> {
 
 /// A clock moved by hand or by a script, for tests.
 ///
-/// Its two parts move apart on request: a test clock that cannot do that hides the faults of suspend.
+/// Its two parts move apart on request: a test clock that cannot do that hides the faults of
+/// suspend.
 ///
 /// # Example
 ///

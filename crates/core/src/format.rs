@@ -141,8 +141,8 @@ impl Format {
     ///
     /// # Errors
     ///
-    /// [`crate::IdError::Field`] names the field whose value does not fit its width, and by how much it
-    /// missed. Nothing is ever masked (G7).
+    /// [`crate::IdError::Field`] names the field whose value does not fit its width, and by how
+    /// much it missed. Nothing is ever masked (G7).
     pub const fn compose(self, parts: IdParts) -> Result<Id, crate::IdError> {
         Id::compose(self.layout, parts)
     }
@@ -154,7 +154,8 @@ impl Format {
 
     /// A number that differs between formats: FNV-1a over the text of the format.
     ///
-    /// Stored in every cell and compared inside every grant; it guards against mistakes, not attacks.
+    /// Stored in every cell and compared inside every grant; it guards against mistakes, not
+    /// attacks.
     pub fn fingerprint(self) -> u64 {
         struct Fnv(u64);
         impl fmt::Write for Fnv {

@@ -1,16 +1,17 @@
 //! The generator: issues ids inside a leased window, from any number of threads, without a lock.
 //!
-//! One atomic word names the next free value; one published value names the first of the running tick.
-//! A caller adds one to the word and compares: if what it drew lies within one tick of the published
-//! value, then tick, sequence, window, gate and lease are all right at once, and the id is composed.
-//! Anything else goes to the cold path, whose `turn` is the only place that moves time. What holds:
+//! One atomic word names the next free value; one published value names the first of the running
+//! tick. A caller adds one to the word and compares: if what it drew lies within one tick of the
+//! published value, then tick, sequence, window, gate and lease are all right at once, and the id
+//! is composed. Anything else goes to the cold path, whose `turn` is the only place that moves
+//! time. What holds:
 //!
-//! 1. a value is handed to one caller only, since every write of the word is a read-modify-write and a
-//!    word never falls within its generator id;
-//! 2. a tick is published only if `from <= tick < until` of the open lease, and `until` is raised only
-//!    after the store has confirmed it;
-//! 3. closing replaces the word, so what was drawn before lies below the tick given back, and what is
-//!    drawn after is refused.
+//! 1. a value is handed to one caller only, since every write of the word is a read-modify-write
+//!    and a word never falls within its generator id;
+//! 2. a tick is published only if `from <= tick < until` of the open lease, and `until` is raised
+//!    only after the store has confirmed it;
+//! 3. closing replaces the word, so what was drawn before lies below the tick given back, and what
+//!    is drawn after is refused.
 //!
 //! With 1, 2 and 3, equal ids need one window, one lease and one value: a contradiction (G1).
 
@@ -39,13 +40,14 @@ use crate::{Clock, Format, Gauge, Id, Refusal, Tick, Window, WindowError};
 ///
 /// # Promise
 ///
-/// No two calls return the same id (G1); a call that begins after another returned gets a larger one
-/// (G2); no id carries a tick outside the window (G4); a refusal is typed (G7).
+/// No two calls return the same id (G1); a call that begins after another returned gets a larger
+/// one (G2); no id carries a tick outside the window (G4); a refusal is typed (G7).
 ///
 /// # Cost
 ///
-/// A single id: one counter reading, two loads and one wait-free addition. The first id of a tick also
-/// reads the clock. Sustained limit: [`Layout::ids_per_tick`](crate::Layout::ids_per_tick) a tick.
+/// A single id: one counter reading, two loads and one wait-free addition. The first id of a tick
+/// also reads the clock. Sustained limit: [`Layout::ids_per_tick`](crate::Layout::ids_per_tick) a
+/// tick.
 ///
 /// # Example
 ///
@@ -67,8 +69,8 @@ use crate::{Clock, Format, Gauge, Id, Refusal, Tick, Window, WindowError};
 ///
 /// # Source
 ///
-/// G1 to G4 and G7 in `docs/guarantees.md`. Held by `generator/tests.rs` (unit and property tests) and
-/// `generator/models.rs` (loom).
+/// G1 to G4 and G7 in `docs/guarantees.md`. Held by `generator/tests.rs` (unit and property tests)
+/// and `generator/models.rs` (loom).
 #[derive(Debug)]
 pub struct Generator {
     word: Apart,
@@ -130,7 +132,8 @@ impl Generator {
     /// The largest batch: a million ids.
     pub const MAX_BATCH: usize = 1 << 20;
 
-    /// How long a call waits for a free tick, unless [`with_max_wait`](Self::with_max_wait) says else.
+    /// How long a call waits for a free tick, unless [`with_max_wait`](Self::with_max_wait) says
+    /// else.
     pub const DEFAULT_MAX_WAIT: Duration = Duration::from_millis(10);
 
     /// Makes a closed generator; [`open`](Self::open) gives it a lease.
@@ -201,8 +204,8 @@ impl Generator {
 
     /// Issues `n` ids, strictly ascending: exactly `n`, or a refusal.
     ///
-    /// Waits for the ticks that `n` ids need, and at most [`max_wait`](Self::with_max_wait) behind other
-    /// callers.
+    /// Waits for the ticks that `n` ids need, and at most [`max_wait`](Self::with_max_wait) behind
+    /// other callers.
     ///
     /// # Errors
     ///
@@ -266,8 +269,8 @@ impl Generator {
     /// Gives the generator a lease, closing the one it has. For the keeper alone.
     ///
     /// `deadline_boot_ns` is the reading of the boot clock from which nothing may be issued.
-    /// Returns what the former lease, if one was open, leaves behind. Callers see no gap: they get ids of
-    /// one lease or of the other, and never smaller ones of the new (G2).
+    /// Returns what the former lease, if one was open, leaves behind. Callers see no gap: they get
+    /// ids of one lease or of the other, and never smaller ones of the new (G2).
     ///
     /// # Errors
     ///
@@ -280,9 +283,9 @@ impl Generator {
         window.check(self.format.layout())?;
         let mut gate = self.gate();
         let closed = self.shut(&mut gate, SWITCHING);
-        // ORDERING: Release; a turn that reads one of these happens after the swap to SWITCHING above,
-        // so its compare-exchange from a word of the former lease fails: it never mixes two leases.
-        // Modelled by `loom_switch_*`.
+        // ORDERING: Release; a turn that reads one of these happens after the swap to SWITCHING
+        // above, so its compare-exchange from a word of the former lease fails: it never
+        // mixes two leases. Modelled by `loom_switch_*`.
         self.lease.from.store(window.from().0, Ordering::Release);
         self.lease.until.store(window.until().0, Ordering::Release);
         self.lease.deadline_ns.store(deadline_boot_ns, Ordering::Release);
@@ -313,8 +316,8 @@ impl Generator {
         self.lease.deadline_ns.fetch_max(deadline_boot_ns, Ordering::Release);
     }
 
-    /// Closes the gate: no call returns an id of the lease that it had not drawn before. `None` if no
-    /// lease was open.
+    /// Closes the gate: no call returns an id of the lease that it had not drawn before. `None` if
+    /// no lease was open.
     pub fn close(&self) -> Option<Closed> {
         let mut gate = self.gate();
         self.shut(&mut gate, CLOSED)
@@ -350,7 +353,8 @@ impl Generator {
     }
 
     fn gate(&self) -> std::sync::MutexGuard<'_, Gate> {
-        // A panic while the lock was held cannot leave the gate half written: see `open` and `shut`.
+        // A panic while the lock was held cannot leave the gate half written: see `open` and
+        // `shut`.
         self.gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -384,8 +388,8 @@ impl Span {
     }
 
     /// The reading since which a tick counts as published, so that it ends when the tick does, the
-    /// deadline passes or the longest span is over, whichever is first. `gauge_now` was read before the
-    /// clock said that `left_ns` are left of tick and deadline.
+    /// deadline passes or the longest span is over, whichever is first. `gauge_now` was read before
+    /// the clock said that `left_ns` are left of tick and deadline.
     fn since(&self, gauge_now: u64, left_ns: u64) -> u64 {
         let left = self.gauge_units(left_ns).min(self.length);
         gauge_now.wrapping_add(left).wrapping_sub(self.length)

@@ -7,9 +7,10 @@
 //! +---+-----------------------+------------+------------+
 //! ```
 //!
-//! Bit 63 is always 0, so every id is a positive `i64` and fits a signed 64-bit column. The other 63
-//! bits are split between the three fields, from high to low; no bit is left over and none is used
-//! twice. Widths are checked once, here; every other module works with a [`Layout`] that is right.
+//! Bit 63 is always 0, so every id is a positive `i64` and fits a signed 64-bit column. The other
+//! 63 bits are split between the three fields, from high to low; no bit is left over and none is
+//! used twice. Widths are checked once, here; every other module works with a [`Layout`] that is
+//! right.
 
 use std::fmt;
 use std::str::FromStr;
@@ -43,10 +44,12 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The classic layout `t41g10s12`: 69 years of milliseconds, 1,024 generator ids, 4,096 ids a tick.
+    /// The classic layout `t41g10s12`: 69 years of milliseconds, 1,024 generator ids, 4,096 ids a
+    /// tick.
     pub const DEFAULT: Layout = Layout { tick_bits: 41, generator_bits: 10, sequence_bits: 12 };
 
-    /// The layout for fleets, `t41g13s9`: 69 years of milliseconds, 8,192 generator ids, 512 ids a tick.
+    /// The layout for fleets, `t41g13s9`: 69 years of milliseconds, 8,192 generator ids, 512 ids a
+    /// tick.
     pub const FLEET: Layout = Layout { tick_bits: 41, generator_bits: 13, sequence_bits: 9 };
 
     /// Makes a layout of these widths in bits.
@@ -85,7 +88,8 @@ impl Layout {
         self.sequence_bits as u32
     }
 
-    /// How many generator ids there are: one more than [`max_generator_id`](Self::max_generator_id).
+    /// How many generator ids there are: one more than
+    /// [`max_generator_id`](Self::max_generator_id).
     pub const fn generator_ids(self) -> u64 {
         1 << self.generator_bits
     }
@@ -187,10 +191,11 @@ impl fmt::Display for LayoutError {
                 write!(f, "layout t{t}g{g}s{s} sums to {sum} bits, not to 63: {verb} {by}")
             }
             LayoutError::NoTick => {
-                f.write_str("a layout needs at least 1 bit of tick, or its ids could not differ in time")
+                f.write_str("a layout needs at least 1 bit of tick: ids could not differ in time")
             }
             LayoutError::Malformed => f.write_str(
-                "a layout is written tTgGsS with widths in bits that sum to 63, for example t41g10s12",
+                "a layout is written tTgGsS with widths in bits that sum to 63, \
+                 for example t41g10s12",
             ),
         }
     }

@@ -1,9 +1,9 @@
 //! Presets: how to read ids of well-known systems, each with its own fields, epoch and tick length.
 //!
 //! An id says nothing about where it comes from, and read with a wrong epoch it still gives a
-//! plausible date. So every answer here carries the preset it was read with, and an id that cannot be
-//! one of the system is refused. Issuing is another matter: that needs a [`Format`], which only the
-//! presets with our three fields in our order have.
+//! plausible date. So every answer here carries the preset it was read with, and an id that cannot
+//! be one of the system is refused. Issuing is another matter: that needs a [`Format`], which only
+//! the presets with our three fields in our order have.
 
 use std::fmt;
 
@@ -13,10 +13,10 @@ use crate::{Format, Id, Layout, Tick};
 ///
 /// # Shape and units
 ///
-/// Fields are listed from high to low, end at bit 0, and have [`bits`](Self::bits) bits together; bits
-/// above them are 0 in an id of the system. Exactly one field is the time, in ticks of
-/// [`tick_ms`](Self::tick_ms) milliseconds since [`epoch_ms`](Self::epoch_ms). The widths are checked
-/// when this crate is compiled.
+/// Fields are listed from high to low, end at bit 0, and have [`bits`](Self::bits) bits together;
+/// bits above them are 0 in an id of the system. Exactly one field is the time, in ticks of
+/// [`tick_ms`](Self::tick_ms) milliseconds since [`epoch_ms`](Self::epoch_ms). The widths are
+/// checked when this crate is compiled.
 ///
 /// # Example
 ///
@@ -104,8 +104,9 @@ impl Preset {
             fields: &[tick(41), part("generator_id", 13), part("sequence", 9)],
             format: Some(FLEET),
         },
-        // Below 2^53, so a JavaScript number holds each exactly. Time ends as that of `snowlease` does;
-        // as a format the tick has the ten bits above it too, which stay 0 until then.
+        // Below 2^53, so a JavaScript number holds each exactly. Time ends as that of `snowlease`
+        // does; as a format the tick has the ten bits above it too, which stay 0 until
+        // then.
         Preset {
             name: "js53",
             epoch_ms: EPOCH_MS,
@@ -198,8 +199,8 @@ impl Preset {
         self.fields
     }
 
-    /// The format that issues such ids, if the fields are tick, generator id and sequence in this order
-    /// over the 63 bits of an id.
+    /// The format that issues such ids, if the fields are tick, generator id and sequence in this
+    /// order over the 63 bits of an id.
     ///
     /// The format of `js53` is `t51g6s6`; see [`Preset::decode`] for what is refused although the
     /// format could hold it.
@@ -211,13 +212,13 @@ impl Preset {
     ///
     /// # Shape and units
     ///
-    /// See [`Decoded`]. The time is not compared with any clock: an id of another system often gives
-    /// one in the future, so compare it before showing it.
+    /// See [`Decoded`]. The time is not compared with any clock: an id of another system often
+    /// gives one in the future, so compare it before showing it.
     ///
     /// # Errors
     ///
-    /// [`PresetError::TooLarge`]: the id has bits above the fields, so it is none of this system. Name
-    /// the preset it comes from.
+    /// [`PresetError::TooLarge`]: the id has bits above the fields, so it is none of this system.
+    /// Name the preset it comes from.
     ///
     /// # Cost
     ///
@@ -280,7 +281,8 @@ fn values(preset: &'static Preset, id: Id) -> impl Iterator<Item = (&'static Fie
 /// An id taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoded {
-    /// How it was read. Show its name and epoch beside the time: with another preset it is another time.
+    /// How it was read. Show its name and epoch beside the time: with another preset it is another
+    /// time.
     pub preset: &'static Preset,
     /// The id.
     pub id: Id,
@@ -377,7 +379,8 @@ fn nearest(text: &str) -> Option<&'static str> {
 
 /// How many bytes to insert, remove or replace to make `name` from `text`, whatever their case.
 fn edits(text: &str, name: &str) -> usize {
-    // One row of the usual table: `row[n]` is the answer for the text so far and `n` bytes of the name.
+    // One row of the usual table: `row[n]` is the answer for the text so far and `n` bytes of the
+    // name.
     let mut row: [usize; LONGEST_NAME + 1] = std::array::from_fn(|n| n);
     for byte in text.bytes() {
         let mut diagonal = row[0];

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Why no id was issued. A refusal never consumes the caller's claim to an id, and never costs one that
-/// was returned to somebody (G7).
+/// Why no id was issued. A refusal never consumes the caller's claim to an id, and never costs one
+/// that was returned to somebody (G7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// Every id of this tick is taken, and waiting longer than allowed would be needed. Retry after
@@ -21,8 +21,8 @@ pub enum Refusal {
         /// Time until the clock has caught up.
         retry_after: Duration,
     },
-    /// The id clock did not advance during a whole wait. Do not retry in a loop: the host's clock, or
-    /// the host, is standing still.
+    /// The id clock did not advance during a whole wait. Do not retry in a loop: the host's clock,
+    /// or the host, is standing still.
     ClockStalled {
         /// How long the wait was meant to last.
         waited: Duration,
@@ -124,7 +124,8 @@ impl fmt::Display for Refusal {
                 write!(f, "the leased window begins in {retry_after:?}: retry then")
             }
             Refusal::WindowEnd => f.write_str(
-                "the leased window is used up and its renewal is late: retry, and check the lease store",
+                "the leased window is used up and its renewal is late: retry, and check the \
+                 lease store",
             ),
             Refusal::NoLease => {
                 f.write_str("there is no lease on a generator id: wait until the holder is ready")
@@ -133,9 +134,12 @@ impl fmt::Display for Refusal {
                 write!(f, "the clock is {missing_ms} ms before the epoch: set the clock")
             }
             Refusal::TimeEnd => f.write_str(
-                "the time field is exhausted: migrate to a format with a later epoch or a wider tick",
+                "the time field is exhausted: migrate to a format with a later epoch or a \
+                 wider tick",
             ),
-            Refusal::Forked => f.write_str("this process is a fork of the holder: lease anew in it"),
+            Refusal::Forked => {
+                f.write_str("this process is a fork of the holder: lease anew in it")
+            }
             Refusal::BatchSize { asked, limit } => {
                 write!(f, "a batch of {asked} ids is not possible: ask for 1 to {limit}")
             }

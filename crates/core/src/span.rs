@@ -27,9 +27,9 @@ pub struct IdSpan {
 impl IdSpan {
     /// The ids whose time, as decoded, is at or after `from_ms` and before `to_ms` (Unix ms).
     ///
-    /// An id's time is the beginning of its tick, so a bound inside a tick is rounded up to the next
-    /// tick; neighbouring spans of time therefore give neighbouring spans of ids. Times before the epoch
-    /// are taken as the epoch: no id is older.
+    /// An id's time is the beginning of its tick, so a bound inside a tick is rounded up to the
+    /// next tick; neighbouring spans of time therefore give neighbouring spans of ids. Times
+    /// before the epoch are taken as the epoch: no id is older.
     ///
     /// # Errors
     ///
@@ -80,7 +80,8 @@ impl fmt::Display for SpanError {
             }
             SpanError::TimeEnd { end_ms } => write!(
                 f,
-                "the span reaches past the time field, which ends at Unix ms {end_ms}: use an earlier bound"
+                "the span reaches past the time field, which ends at Unix ms {end_ms}: use an \
+                 earlier bound"
             ),
         }
     }

@@ -2,8 +2,9 @@
 //!
 //! loom 0.7 misses some races in which one thread loads a location and writes it later. The models
 //! therefore run twice: as is, and with every load made a read-modify-write that changes nothing
-//! (feature `loom-rmw`), which makes each load a point where loom tries every order. Stores are swaps
-//! then: loom takes a plain store and such a load for unordered, where the language orders them.
+//! (feature `loom-rmw`), which makes each load a point where loom tries every order. Stores are
+//! swaps then: loom takes a plain store and such a load for unordered, where the language orders
+//! them.
 
 #[cfg(not(feature = "loom"))]
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering};

@@ -8,14 +8,15 @@
 //! | base62    | 11      | `0`-`9` `A`-`Z` `a`-`z`                    | `AzL8n0Y58m7`         |
 //!
 //! In each form an id has exactly one text and a text is exactly one id or refused (G7): no sign,
-//! space, separator, prefix, padding, other case, look-alike letter or digit outside ASCII is taken.
+//! space, separator, prefix, padding, other case, look-alike letter or digit outside ASCII is
+//! taken.
 //!
 //! Which form to choose:
 //!
 //! * decimal is what an id prints as. Texts of different lengths do not sort as their ids do.
 //! * The other three have a fixed length and sort byte by byte as their ids do.
-//! * Crockford is the form for places that ignore case: file names, host names, columns with a `_ci`
-//!   collation, speech. Folding its case merges no two ids.
+//! * Crockford is the form for places that ignore case: file names, host names, columns with a
+//!   `_ci` collation, speech. Folding its case merges no two ids.
 //! * Base 62 is the shortest, and only for places that keep case: `0000000000A` (10) and
 //!   `0000000000a` (36) are two ids.
 
@@ -158,20 +159,21 @@ impl TextForm {
 
     /// Reads an id in any form, and says in which.
     ///
-    /// A canonical decimal text is always decimal. Otherwise the length decides: 16 bytes are hex, 13
-    /// Crockford, 11 base 62.
+    /// A canonical decimal text is always decimal. Otherwise the length decides: 16 bytes are hex,
+    /// 13 Crockford, 11 base 62.
     ///
-    /// Some texts of the fixed-length forms are canonical decimal too, and so are read as another id:
-    /// those of decimal digits only that do not begin with `0`. That is about one text in a thousand in
-    /// hex and one in a million in Crockford among ids from 2^60 on, none below; in base 62 one in
-    /// ninety million among ids from 62^10 on, none below. (In the default format 2^60 is reached in
-    /// 2032.) Where the form is known, name it: use [`decode`](Self::decode).
+    /// Some texts of the fixed-length forms are canonical decimal too, and so are read as another
+    /// id: those of decimal digits only that do not begin with `0`. That is about one text in a
+    /// thousand in hex and one in a million in Crockford among ids from 2^60 on, none below; in
+    /// base 62 one in ninety million among ids from 62^10 on, none below. (In the default
+    /// format 2^60 is reached in 2032.) Where the form is known, name it: use
+    /// [`decode`](Self::decode).
     ///
     /// # Errors
     ///
     /// * [`TextError::Unrecognised`], [`TextError::Empty`]: the text is in none of the forms.
-    /// * Any other that [`decode`](Self::decode) gives: the length is that of a form, or the text is all
-    ///   digits, but it is no id.
+    /// * Any other that [`decode`](Self::decode) gives: the length is that of a form, or the text
+    ///   is all digits, but it is no id.
     ///
     /// # Example
     ///
@@ -296,7 +298,8 @@ impl FromStr for TextForm {
     }
 }
 
-/// Reads exactly the decimal text that `Display` writes; see [`TextForm::decode`] for the other forms.
+/// Reads exactly the decimal text that `Display` writes; see [`TextForm::decode`] for the other
+/// forms.
 impl FromStr for Id {
     type Err = TextError;
 
@@ -353,8 +356,8 @@ impl fmt::Debug for IdText {
 pub enum TextError {
     /// There is no text. Give an id.
     Empty,
-    /// The text has another length than every text of the form. Copy all of the id and nothing else, or
-    /// name the form it is in.
+    /// The text has another length than every text of the form. Copy all of the id and nothing
+    /// else, or name the form it is in.
     Length {
         /// The form asked for.
         form: TextForm,

@@ -37,8 +37,8 @@ pub enum TickError {
         /// How far before the epoch, in milliseconds (rounded up).
         missing_ms: u64,
     },
-    /// The instant is past the last tick of the time field. Ids of this format have run out: migrate
-    /// to a format with a later epoch or a wider tick.
+    /// The instant is past the last tick of the time field. Ids of this format have run out:
+    /// migrate to a format with a later epoch or a wider tick.
     TimeEnd {
         /// First Unix millisecond that no id of the format can carry; `i64::MAX` if beyond that.
         end_ms: i64,
@@ -50,7 +50,8 @@ impl fmt::Display for TickError {
         match self {
             TickError::BeforeEpoch { missing_ms } => write!(
                 f,
-                "the time is {missing_ms} ms before the epoch: set the clock or configure an earlier epoch"
+                "the time is {missing_ms} ms before the epoch: set the clock or configure an \
+                 earlier epoch"
             ),
             TickError::TimeEnd { end_ms } => write!(
                 f,

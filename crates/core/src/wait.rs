@@ -1,14 +1,14 @@
 //! Waiting for a tick: a short spin near its beginning, the core given back before, and a bound.
 //!
-//! The bound must hold under a clock that stands still, so a wait is measured twice: by the clock, and
-//! by what the wait itself asked for. No lock is held while waiting.
+//! The bound must hold under a clock that stands still, so a wait is measured twice: by the clock,
+//! and by what the wait itself asked for. No lock is held while waiting.
 
 use std::time::Duration;
 
 use crate::{Clock, Refusal, sync};
 
-/// How late a sleeping thread is woken at the most, ordinarily: the kernel's default timer slack and a
-/// switch. The rest of a wait is spent yielding, so that the wait ends on time.
+/// How late a sleeping thread is woken at the most, ordinarily: the kernel's default timer slack
+/// and a switch. The rest of a wait is spent yielding, so that the wait ends on time.
 const WAKE_SLACK_NS: u64 = 70_000;
 
 /// The longest nap, so that a clock that jumps forward, or a window that moves, is soon seen.

@@ -1,7 +1,8 @@
 //! The window: where a holder may issue, `[from, until)` in ticks, for one generator id.
 //!
-//! This is what a lease grants, and the reason ids are unique without any clock: the store never lets
-//! two windows of one generator id overlap, and a generator never composes an id outside its window.
+//! This is what a lease grants, and the reason ids are unique without any clock: the store never
+//! lets two windows of one generator id overlap, and a generator never composes an id outside its
+//! window.
 
 use std::fmt;
 

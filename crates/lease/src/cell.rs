@@ -7,9 +7,9 @@
 //! +--------+--------+--------+--------+--------+--------+----------------+-----------------
 //! ```
 //!
-//! Numbers are big-endian. The first eight bytes are the draining flag (top bit) and `until`, so that one
-//! byte-wise comparison of a whole cell with [`free_bound`] answers "free at this tick?" in any store. A
-//! cell is never deleted: its `until` is the high-water mark of its generator id.
+//! Numbers are big-endian. The first eight bytes are the draining flag (top bit) and `until`, so
+//! that one byte-wise comparison of a whole cell with [`free_bound`] answers "free at this tick?"
+//! in any store. A cell is never deleted: its `until` is the high-water mark of its generator id.
 
 use std::fmt;
 
@@ -197,7 +197,9 @@ mod tests {
         }
 
         #[test]
-        fn one_comparison_tells_free_from_not_free(cell in any_cell(), from in 0..(1u64 << 63) - 1) {
+        fn one_comparison_tells_free_from_not_free(
+            cell in any_cell(), from in 0..(1u64 << 63) - 1,
+        ) {
             let free = !cell.draining && cell.until <= Tick(from);
             prop_assert_eq!(cell.encode().as_slice() < free_bound(Tick(from)).as_slice(), free);
             let exact = cell.encode().as_slice() < free_bound(cell.until).as_slice();

@@ -6,8 +6,8 @@ use std::fmt;
 
 /// The label of a holder: name, machine, process and region.
 ///
-/// Each part is at most [`Holder::MAX_BYTES`] long and has no control characters; longer text is refused,
-/// never cut (a cut name has made two holders one elsewhere).
+/// Each part is at most [`Holder::MAX_BYTES`] long and has no control characters; longer text is
+/// refused, never cut (a cut name has made two holders one elsewhere).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Holder {
     name: String,

@@ -1,8 +1,8 @@
 //! The id clock: seeded by the wall clock, advanced by the boot clock, slewed and never stepped.
 //!
-//! `now = wall at seed + (boot now - boot at seed) + slew`. A wall clock that is set, by hand or by a
-//! daemon, therefore never moves an id backwards, and suspend is counted. What the wall clock does is
-//! looked at a few times a second, by whoever runs [`IdClock::discipline`]:
+//! `now = wall at seed + (boot now - boot at seed) + slew`. A wall clock that is set, by hand or by
+//! a daemon, therefore never moves an id backwards, and suspend is counted. What the wall clock
+//! does is looked at a few times a second, by whoever runs [`IdClock::discipline`]:
 //!
 //! | offset of the wall clock | action |
 //! |---|---|
@@ -137,7 +137,8 @@ impl IdClock {
 impl Clock for IdClock {
     fn now(&self) -> Moment {
         let boot_ns = self.time.boot_ns();
-        // ORDERING: Relaxed for both; each is one number, and the maximum makes readings ascend for all.
+        // ORDERING: Relaxed for both; each is one number, and the maximum makes readings ascend for
+        // all.
         let offset_ns = self.offset_ns.load(Ordering::Relaxed);
         let read_ns = narrow(i128::from(boot_ns) + i128::from(offset_ns));
         let unix_ns = self.latest_ns.fetch_max(read_ns, Ordering::Relaxed).max(read_ns);
@@ -182,7 +183,8 @@ fn sandwich(time: &dyn Time) -> (i128, u64) {
     (wall_ns, boot_ns)
 }
 
-/// The processor's counter with its measured rate, if the kernel trusts it; the boot clock otherwise.
+/// The processor's counter with its measured rate, if the kernel trusts it; the boot clock
+/// otherwise.
 fn measured_gauge() -> Gauge {
     const MEASURE_NS: u64 = 10_000_000;
     let both = || {

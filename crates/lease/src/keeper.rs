@@ -1,8 +1,9 @@
 //! The keeper: runs a holder's machine on a thread of its own.
 //!
-//! A thread, so that nothing on an application's executor, and no caller waiting for a full tick, can
-//! starve a renewal. It makes the calls to the store one at a time, each bounded by the store; meanwhile
-//! the generator itself stops at the end of its window and at its deadline, without being told.
+//! A thread, so that nothing on an application's executor, and no caller waiting for a full tick,
+//! can starve a renewal. It makes the calls to the store one at a time, each bounded by the store;
+//! meanwhile the generator itself stops at the end of its window and at its deadline, without being
+//! told.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,16 +23,17 @@ use crate::{
 
 pub use crate::machine::State;
 
-/// How often the clock is compared and the time looked at; also bounds how late a wake is after suspend.
+/// How often the clock is compared and the time looked at; also bounds how late a wake is after
+/// suspend.
 const HOUSEKEEPING: Duration = Duration::from_millis(250);
 
 /// Keeps a generator leased, for as long as it lives.
 ///
 /// # Promise
 ///
-/// It acquires, renews, and after a loss acquires anew by itself, with another generator id; no restart is
-/// ever needed. Dropping it closes the gate and gives the lease back, best effort; [`stop`](Self::stop)
-/// waits for that.
+/// It acquires, renews, and after a loss acquires anew by itself, with another generator id; no
+/// restart is ever needed. Dropping it closes the gate and gives the lease back, best effort;
+/// [`stop`](Self::stop) waits for that.
 #[derive(Debug)]
 pub struct Keeper {
     shared: Arc<Shared>,
@@ -51,6 +53,8 @@ pub struct Status {
     pub outcomes: Outcomes,
     /// What went wrong last, in words with what to do; `None` once a call has succeeded again.
     pub trouble: Option<String>,
+    /// When a lease can be had again, in Unix ms on the id clock, if the store has said so.
+    pub retry_at_ms: Option<i64>,
     /// This host's clock minus the reference clock when it last answered, in ms, if it has one.
     pub skew_ms: Option<i64>,
     /// How the id clock stands.
@@ -102,6 +106,7 @@ struct Board {
     deadline_ns: u64,
     outcomes: Outcomes,
     trouble: Option<String>,
+    retry_at_ms: Option<i64>,
     skew_ms: Option<i64>,
     stop: bool,
     ended: bool,
@@ -129,6 +134,7 @@ impl Keeper {
                 deadline_ns: 0,
                 outcomes: Outcomes::default(),
                 trouble: None,
+                retry_at_ms: None,
                 skew_ms: None,
                 stop: false,
                 ended: false,
@@ -169,6 +175,7 @@ impl Keeper {
             remaining,
             outcomes: board.outcomes,
             trouble: board.trouble.clone(),
+            retry_at_ms: board.retry_at_ms,
             skew_ms: board.skew_ms,
             clock,
         }
@@ -183,7 +190,8 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// [`NotReady`] after `timeout`, or at once if the keeper was stopped; it goes on trying all the same.
+    /// [`NotReady`] after `timeout`, or at once if the keeper was stopped; it goes on trying all
+    /// the same.
     pub fn wait_ready(&self, timeout: Duration) -> Result<(), NotReady> {
         let until_ns = os::boot_ns().saturating_add(nanos(timeout));
         let mut board = self.shared.board();
@@ -199,8 +207,8 @@ impl Keeper {
         }
     }
 
-    /// As [`wait_ready`](Self::wait_ready) for a future: `Some` if that is settled, otherwise `waker` is
-    /// woken at the next change.
+    /// As [`wait_ready`](Self::wait_ready) for a future: `Some` if that is settled, otherwise
+    /// `waker` is woken at the next change.
     pub fn poll_ready(&self, waker: &Waker) -> Option<Result<(), NotReady>> {
         let mut board = self.shared.board();
         if self.shared.is_ready(&board) {
@@ -213,13 +221,14 @@ impl Keeper {
         None
     }
 
-    /// Closes the gate, gives the lease back and waits until that is done: at most three attempts at the
-    /// store. Calling it again, or from several threads, does no harm.
+    /// Closes the gate, gives the lease back and waits until that is done: at most three attempts
+    /// at the store. Calling it again, or from several threads, does no harm.
     pub fn stop(&self) {
         self.ask_to_stop();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         match thread {
-            // The thread cannot have panicked beyond what it catches; there is nothing to add if it has.
+            // The thread cannot have panicked beyond what it catches; there is nothing to add if it
+            // has.
             Some(thread) => drop(thread.join()),
             None => {
                 let mut board = self.shared.board();
@@ -352,14 +361,20 @@ impl Run {
         match event {
             Event::Acquired(Ok(grant)) => {
                 board.outcomes.granted += 1;
-                board.trouble = None;
+                (board.trouble, board.retry_at_ms) = (None, None);
                 board.skew_ms = skew(grant.reference_ms).or(board.skew_ms);
             }
             Event::Acquired(Err(error)) => {
                 board.outcomes.not_granted += 1;
                 board.trouble = Some(error.to_string());
-                if let AcquireError::Skew { ahead_ms } = error {
-                    board.skew_ms = Some(*ahead_ms);
+                board.retry_at_ms = None;
+                match error {
+                    AcquireError::Skew { ahead_ms } => board.skew_ms = Some(*ahead_ms),
+                    AcquireError::Exhausted { earliest: Some(tick), .. }
+                    | AcquireError::Quarantined { floor: tick } => {
+                        board.retry_at_ms = Some(self.shared.generator.format().unix_ms(*tick));
+                    }
+                    _ => {}
                 }
             }
             Event::Renewed(Ok(renewal)) => {
@@ -384,7 +399,12 @@ impl Run {
     }
 
     fn publish(&self) {
+        let format = self.shared.generator.format();
+        let outside_time = format.tick_at(self.shared.clock.now()).err();
         let mut board = self.shared.board();
+        if let Some(error) = outside_time {
+            board.trouble = Some(error.to_string());
+        }
         if board.state != State::Lost
             && self.machine.state() == State::Lost
             && board.trouble.is_none()

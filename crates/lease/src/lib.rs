@@ -1,13 +1,13 @@
 //! Who may use which generator id, until when.
 //!
 //! A lease is a window of id ticks. The store serialises grants and never lets two windows of one
-//! generator id overlap; the holder's generator never composes an id outside its window. So uniqueness
-//! is a property of the data, and clocks decide only how soon ids flow.
+//! generator id overlap; the holder's generator never composes an id outside its window. So
+//! uniqueness is a property of the data, and clocks decide only how soon ids flow.
 //!
-//! Read [`machine`] (what a holder decides, a pure function), then [`store`] (what a store promises),
-//! then one store. [`rules`] are the decisions every store makes alike; [`keeper`] is the shell that runs
-//! the machine on a thread of its own. The invariants I1 to I6 cited here are listed in
-//! `docs/guarantees.md`.
+//! Read [`machine`] (what a holder decides, a pure function), then [`store`] (what a store
+//! promises), then one store. [`rules`] are the decisions every store makes alike; [`keeper`] is
+//! the shell that runs the machine on a thread of its own. The invariants I1 to I6 cited here are
+//! listed in `docs/guarantees.md`.
 
 pub mod cell;
 pub mod holder;

@@ -1,7 +1,8 @@
 //! What a holder decides: an event comes in, commands go out, nothing else happens.
 //!
-//! The machine knows no thread, no store and no clock; it is told the time with each event. The keeper
-//! runs it for real, tests and models run it by plain calls. At most one call to the store is under way.
+//! The machine knows no thread, no store and no clock; it is told the time with each event. The
+//! keeper runs it for real, tests and models run it by plain calls. At most one call to the store
+//! is under way.
 //!
 //! ```text
 //!          start            grant               drained             grant
@@ -10,12 +11,13 @@
 //!                      └─── Lost ◄───┘        stop, from anywhere: close the gate, release, Idle
 //! ```
 //!
-//! What it never does: learn `until` from anything but an answer, issue after its gate was closed, resume
-//! a lost lease from memory, or count the lease's real time from later than the first sending of the ask
-//! that was granted.
+//! What it never does: learn `until` from anything but an answer, issue after its gate was closed,
+//! resume a lost lease from memory, or count the lease's real time from later than the first
+//! sending of the ask that was granted.
 
 use snowlease_core::{Closed, Format, Moment, Tick, Window};
 
+use crate::rules;
 use crate::store::Carries;
 use crate::{
     Acquire, AcquireError, Grant, Holder, Outage, Release, ReleaseError, Renew, RenewError,
@@ -65,7 +67,8 @@ pub enum Command {
     Renew(Renew),
     /// Ask the store; answer with [`Event::Released`].
     Release(Release),
-    /// Open the generator for a window; if that closes another lease, answer with [`Event::Closed`].
+    /// Open the generator for a window; if that closes another lease, answer with
+    /// [`Event::Closed`].
     Open {
         /// Where it may issue.
         window: Window,
@@ -115,7 +118,8 @@ pub struct Machine {
     seat: Option<Seat>,
     /// The key of the acquire that is under way or to be repeated.
     key: Option<(RequestKey, Sent)>,
-    /// The renewal that is under way or to be repeated, byte for byte but for the time it was sent.
+    /// The renewal that is under way or to be repeated, byte for byte but for the time it was
+    /// sent.
     renewal: Option<(Renew, Sent)>,
     /// A lease whose gate is being closed, to be released as soon as it is.
     retired: Option<Seat>,
@@ -177,7 +181,8 @@ impl Machine {
             && self.leaving.is_none()
     }
 
-    /// When it wants [`Event::Wake`] next, on the boot clock; `None` while the store is being asked.
+    /// When it wants [`Event::Wake`] next, on the boot clock; `None` while the store is being
+    /// asked.
     pub fn wake_ns(&self) -> Option<u64> {
         if self.waiting_for_store {
             return None;
@@ -247,11 +252,10 @@ impl Machine {
         let (request_key, _) =
             self.key.get_or_insert_with(|| (RequestKey::random(), Sent { at: *now, tick })).clone();
         let window = self.format.ticks_in_ms(millis(self.terms.window()));
-        let end = Tick(self.format.layout().max_tick() + 1);
         Some(Command::Acquire(Acquire {
             request_key,
             from: tick,
-            until: tick.saturating_add(window).min(end),
+            until: tick.saturating_add(window).min(rules::end(self.format)),
             format: self.format,
             holder: self.holder.clone(),
             now_ms: now.unix_ms,
@@ -443,7 +447,8 @@ impl Machine {
         sent.at.boot_ns.saturating_add(length - margin)
     }
 
-    /// When to renew: the agreed time, earlier if less was granted, and up to a tenth earlier at random.
+    /// When to renew: the agreed time, earlier if less was granted, and up to a tenth earlier at
+    /// random.
     fn renew_ns(&mut self, until: Tick, sent: &Sent) -> u64 {
         let agreed = nanos(self.terms.renew()).min(self.length_ns(until, sent) / 3);
         let jitter = self.random() % (agreed / 10).max(1);
@@ -457,14 +462,15 @@ impl Machine {
         ticks.saturating_mul(tick_ns).min(nanos(self.terms.window()))
     }
 
-    /// Waits before the next call: full jitter, doubling to a thirtieth of the window.
+    /// Waits before the next call, up to a bound that doubles to a thirtieth of the window: full
+    /// jitter, but for an eighth, so that a store that refuses at once is not asked in a tight
+    /// loop.
     fn back_off(&mut self, now: &Moment) {
         let most_ns = nanos(self.terms.window()) / 30;
-        let first_ns = most_ns / 16;
-        let delay_ns = (first_ns << self.failures.min(5)).min(most_ns).max(2);
+        let bound_ns = ((most_ns / 16) << self.failures.min(5)).min(most_ns).max(8);
         self.failures = self.failures.saturating_add(1);
-        let jitter_ns = self.random() % (delay_ns / 2);
-        self.retry_ns = now.boot_ns.saturating_add(delay_ns - jitter_ns);
+        let delay_ns = (self.random() % bound_ns).max(bound_ns / 8);
+        self.retry_ns = now.boot_ns.saturating_add(delay_ns);
     }
 
     /// SplitMix64: spread is all that is asked of it.

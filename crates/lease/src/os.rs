@@ -23,13 +23,15 @@ pub fn boot_ns() -> u64 {
 
 fn read(clock: libc::clockid_t) -> i128 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid, exclusive place for the answer. The call cannot fail for the two clocks
-    // above, which every Linux since 2.6.39 has; if it did, `time` would stay 0 and no id be issued.
+    // SAFETY: `time` is a valid, exclusive place for the answer. The call cannot fail for the two
+    // clocks above, which every Linux since 2.6.39 has; if it did, `time` would stay 0 and no
+    // id be issued.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
 }
 
-/// Whether the kernel itself keeps time by the processor's counter, so that it is fit to be a gauge.
+/// Whether the kernel itself keeps time by the processor's counter, so that it is fit to be a
+/// gauge.
 pub fn counter_is_trusted() -> bool {
     let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     let source = fs::read_to_string(path).unwrap_or_default();
@@ -60,8 +62,9 @@ pub fn kernel_time() -> Option<KernelTime> {
 /// Has the kernel wipe a generator's page in forked children.
 pub fn fork_guard() -> ForkGuard {
     fn advise(start: *mut u8, bytes: usize, advice: libc::c_int) {
-        // SAFETY: the range is memory that the caller owns, whole pages of it, private and anonymous as
-        // all heap memory is. A kernel before 4.14 refuses the advice, and forks then go unnoticed.
+        // SAFETY: the range is memory that the caller owns, whole pages of it, private and
+        // anonymous as all heap memory is. A kernel before 4.14 refuses the advice, and
+        // forks then go unnoticed.
         unsafe { libc::madvise(start.cast(), bytes, advice) };
     }
     ForkGuard {
@@ -100,8 +103,9 @@ mod tests {
         let window = Window::new(Format::DEFAULT.layout(), 5, Tick(0), Tick(1 << 41)).unwrap();
         generator.open(window, u64::MAX).unwrap();
         let before = generator.next_id().unwrap();
-        // SAFETY: the child calls nothing but the generator, which takes no lock that another thread of
-        // the parent could have held at the fork, and leaves without running anything else.
+        // SAFETY: the child calls nothing but the generator, which takes no lock that another
+        // thread of the parent could have held at the fork, and leaves without running
+        // anything else.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let refused = generator.next_id() == Err(Refusal::Forked)

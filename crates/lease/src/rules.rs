@@ -1,18 +1,19 @@
 //! What a store decides: pure functions from a cell and an ask to the next cell or a refusal.
 //!
-//! Every store calls these and makes the compare and the write around them one atomic step. With that:
+//! Every store calls these and makes the compare and the write around them one atomic step. With
+//! that:
 //!
 //! * acquire and renew only add ticks at or above the cell's `until`;
 //! * release only cuts a tail that was never used;
-//! * so windows of one generator id that were granted and not given back never overlap (I2), `until`
-//!   falls only by what release cuts off (I1), and `seq` never repeats (I6).
+//! * so windows of one generator id that were granted and not given back never overlap (I2),
+//!   `until` falls only by what release cuts off (I1), and `seq` never repeats (I6).
 
 use snowlease_core::{Format, Tick};
 
 use crate::store::Carries;
 use crate::{
     Acquire, AcquireError, Cell, Grant, LeaseEntry, Meta, Mode, Outage, Release, ReleaseError,
-    Renew, RenewError, Renewal, TokenHash,
+    Renew, RenewError, Renewal, Terms, TokenHash,
 };
 
 /// What is to be done with a cell.
@@ -89,7 +90,9 @@ pub fn acquire(
 ///
 /// [`RenewError::NotYours`], [`RenewError::Quarantined`].
 pub fn renew(meta: &Meta, cell: &Cell, ask: &Renew) -> Result<Decision<Renewal>, RenewError> {
-    let (token, next) = (ask.token.hash(), ask.next);
+    let token = ask.token.hash();
+    // The hash of nobody would leave a live cell that no one can show a token for.
+    let next = if ask.next == TokenHash::NOBODY { token } else { ask.next };
     let answer = |cell: &Cell| Renewal {
         until: cell.until,
         seq: cell.seq,
@@ -100,8 +103,9 @@ pub fn renew(meta: &Meta, cell: &Cell, ask: &Renew) -> Result<Decision<Renewal>,
     if cell.token == TokenHash::NOBODY || (cell.token != token && cell.token != next) {
         return Err(RenewError::NotYours { reason: why_not(cell) });
     }
-    // Not the cell the holder knows: an operator's drain, or an earlier attempt of this renewal. Nothing
-    // may be decided from an old view, and nothing is lost: the holder adopts what is answered.
+    // Not the cell the holder knows: an operator's drain, or an earlier attempt of this renewal.
+    // Nothing may be decided from an old view, and nothing is lost: the holder adopts what is
+    // answered.
     if cell.token != token || cell.seq != ask.seq {
         return Ok(Decision::Keep(answer(cell)));
     }
@@ -119,8 +123,8 @@ pub fn renew(meta: &Meta, cell: &Cell, ask: &Renew) -> Result<Decision<Renewal>,
 
 /// Cuts the window at the first unused tick and frees the cell for whoever shows its token.
 ///
-/// `seq` need not be the cell's: the holder has closed its gate for good, so whatever has happened to the
-/// cell since, nothing from `unused_from` on is ever used.
+/// `seq` need not be the cell's: the holder has closed its gate for good, so whatever has happened
+/// to the cell since, nothing from `unused_from` on is ever used.
 ///
 /// # Errors
 ///
@@ -148,8 +152,8 @@ pub fn drain(cell: &Cell, draining: bool) -> Option<Cell> {
     (cell.draining != draining).then(|| Cell { draining, seq: cell.seq + 1, ..cell.clone() })
 }
 
-/// The first tick that no window reaches: the one after the time field. Of a time field of 63 bits the
-/// very last tick is not granted, since a cell keeps `until` in as many bits.
+/// The first tick that no window reaches: the one after the time field. Of a time field of 63 bits
+/// the very last tick is not granted, since a cell keeps `until` in as many bits.
 pub fn end(format: Format) -> Tick {
     Tick((format.layout().max_tick() + 1).min((1 << 63) - 1))
 }
@@ -157,6 +161,20 @@ pub fn end(format: Format) -> Tick {
 /// The floor after a quarantine: never lower than it was, nor than any window that is known.
 pub fn quarantine(meta: &Meta, at_least: Tick, largest_until: Tick) -> Tick {
     meta.floor.max(at_least).max(largest_until)
+}
+
+/// The first tick that no window reaches which a store may have forgotten, if it is rolled back
+/// `now`.
+///
+/// It may have forgotten one longer than any it remembers, so the usual length is the least that is
+/// waited for. Twice the tolerated skew: a window may reach that far past the clock that granted
+/// it, and that clock may have differed from this one by as much again.
+pub fn past_every_window(meta: &Meta, now: Tick) -> Tick {
+    let ticks = |time: std::time::Duration| {
+        meta.format.ticks_in_ms(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    };
+    let longest = meta.longest_window.max(ticks(Terms::DEFAULT.window()));
+    now.saturating_add(longest).saturating_add(ticks(Terms::SKEW_LIMIT * 2))
 }
 
 /// The longest window ever granted, in ticks, given one more.

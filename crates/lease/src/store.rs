@@ -1,12 +1,13 @@
 //! What a store promises: the seam between leases and whatever serialises them.
 //!
 //! The trait is blocking: a holder calls it from a thread of its own, so that nothing on an
-//! application's executor can starve a renewal, and a service calls it from its blocking threads. Every
-//! method returns within the time of one attempt that the store was made with, whatever the network or
-//! the disk does.
+//! application's executor can starve a renewal, and a service calls it from its blocking threads.
+//! Every method returns within the time of one attempt that the store was made with, whatever the
+//! network or the disk does.
 //!
-//! The decisions themselves are the same everywhere and live in [`rules`](crate::rules); a store makes
-//! each of them one atomic step. [`testing::suite`](crate::testing) checks all of this on any store.
+//! The decisions themselves are the same everywhere and live in [`rules`](crate::rules); a store
+//! makes each of them one atomic step. [`testing::suite`](crate::testing) checks all of this on any
+//! store.
 
 use std::fmt;
 
@@ -20,7 +21,8 @@ pub trait LeaseStore: fmt::Debug + Send + Sync {
     ///
     /// # Correct only if
     ///
-    /// the format and range are those every grant is checked against. Nothing is decided from the rest.
+    /// the format and range are those every grant is checked against. Nothing is decided from the
+    /// rest.
     ///
     /// # Errors
     ///
@@ -31,16 +33,16 @@ pub trait LeaseStore: fmt::Debug + Send + Sync {
     ///
     /// # Correct only if
     ///
-    /// * the checks of [`rules::acquire`](crate::rules::acquire) and the write are one atomic step against
-    ///   every other call on the same cell;
-    /// * before any free cell is taken, it was looked for one that carries the key's token already, and
-    ///   that one is answered instead: asking again never takes a second generator id;
+    /// * the checks of [`rules::acquire`](crate::rules::acquire) and the write are one atomic step
+    ///   against every other call on the same cell;
+    /// * before any free cell is taken, it was looked for one that carries the key's token already,
+    ///   and that one is answered instead: asking again never takes a second generator id;
     /// * the grant survives loss of power of the store before this returns `Ok`.
     ///
     /// # Shape and units
     ///
-    /// `from` and `until` are ticks of the store's format. The window granted may begin later or end
-    /// earlier than asked; only what is answered may be used.
+    /// `from` and `until` are ticks of the store's format. The window granted may begin later or
+    /// end earlier than asked; only what is answered may be used.
     ///
     /// # Errors
     ///
@@ -51,15 +53,15 @@ pub trait LeaseStore: fmt::Debug + Send + Sync {
     ///
     /// # Correct only if
     ///
-    /// * the checks of [`rules::renew`](crate::rules::renew) and the write are one atomic step: a compare
-    ///   of the whole cell and a put, never "the token matches, set `until`";
+    /// * the checks of [`rules::renew`](crate::rules::renew) and the write are one atomic step: a
+    ///   compare of the whole cell and a put, never "the token matches, set `until`";
     /// * the new cell survives loss of power of the store before this returns `Ok`.
     ///
     /// # Shape and units
     ///
-    /// The answer is the cell as it stands: extended as asked, extended less (a service clamps windows to
-    /// its own clock), or unchanged (nothing to extend, or the cell was changed beside the holder and is
-    /// still its own). The holder adopts it.
+    /// The answer is the cell as it stands: extended as asked, extended less (a service clamps
+    /// windows to its own clock), or unchanged (nothing to extend, or the cell was changed
+    /// beside the holder and is still its own). The holder adopts it.
     ///
     /// # Errors
     ///
@@ -70,15 +72,17 @@ pub trait LeaseStore: fmt::Debug + Send + Sync {
     ///
     /// # Correct only if
     ///
-    /// the checks of [`rules::release`](crate::rules::release) and the write are one atomic step. The
-    /// caller has closed its gate before: it never uses a tick from `unused_from` on.
+    /// the checks of [`rules::release`](crate::rules::release) and the write are one atomic step.
+    /// The caller has closed its gate before: it never uses a tick from `unused_from` on.
     ///
     /// # Errors
     ///
-    /// See [`ReleaseError`]. After [`Outage::unknown`] ask again; "not yours" then means that it is done.
+    /// See [`ReleaseError`]. After [`Outage::unknown`] ask again; "not yours" then means that it is
+    /// done.
     fn release(&self, ask: &Release) -> Result<(), ReleaseError>;
 
-    /// Every cell that is held or draining or was ever granted, by generator id. Tokens never leave a store.
+    /// Every cell that is held or draining or was ever granted, by generator id. Tokens never leave
+    /// a store.
     ///
     /// # Errors
     ///
@@ -86,11 +90,11 @@ pub trait LeaseStore: fmt::Debug + Send + Sync {
     fn list(&self) -> Result<Vec<LeaseEntry>, Outage>;
 }
 
-/// What an operator may do to a store. Nothing here deletes a cell or forces a reclaim: waiting for a
-/// window to end is always safe.
+/// What an operator may do to a store. Nothing here deletes a cell or forces a reclaim: waiting for
+/// a window to end is always safe.
 pub trait Administer: LeaseStore {
-    /// Marks a generator id as draining, or takes the mark back: it is not granted again, and its holder
-    /// moves to another one at its next renewal.
+    /// Marks a generator id as draining, or takes the mark back: it is not granted again, and its
+    /// holder moves to another one at its next renewal.
     ///
     /// # Errors
     ///
@@ -104,8 +108,8 @@ pub trait Administer: LeaseStore {
     /// [`Outage`]: try again.
     fn set_mode(&self, mode: Mode) -> Result<(), Outage>;
 
-    /// Raises the floor to `max(floor, at_least, every stored until)`, and returns it. While the floor is
-    /// above a cell's `until`, that cell is neither granted nor renewed.
+    /// Raises the floor to `max(floor, at_least, every stored until)`, and returns it. While the
+    /// floor is above a cell's `until`, that cell is neither granted nor renewed.
     ///
     /// # Correct only if
     ///
@@ -195,8 +199,8 @@ pub struct Renew {
     pub token: Token,
     /// The `seq` of the last answer.
     pub seq: u64,
-    /// Hash of the token from now on, which only the holder knows; the same in every attempt from one
-    /// base. The hash of `token` keeps it.
+    /// Hash of the token from now on, which only the holder knows; the same in every attempt from
+    /// one base. The hash of `token` keeps it.
     pub next: TokenHash,
     /// First tick not wanted.
     pub until: Tick,
@@ -267,7 +271,8 @@ pub struct LeaseEntry {
 /// The store could not do what it was asked, for a reason that has nothing to do with the lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// Whether the call may have taken effect all the same. If so, ask again with the same secrets.
+    /// Whether the call may have taken effect all the same. If so, ask again with the same
+    /// secrets.
     pub unknown: bool,
     /// What happened, in words, and what to do.
     pub detail: String,
@@ -294,7 +299,8 @@ impl From<CellError> for Outage {
 /// Why no lease was granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AcquireError {
-    /// Every generator id is held or draining. Wait until the earliest window ends, or widen the range.
+    /// Every generator id is held or draining. Wait until the earliest window ends, or widen the
+    /// range.
     Exhausted {
         /// How many generator ids there are.
         total: u64,
@@ -303,7 +309,8 @@ pub enum AcquireError {
     },
     /// An operator has stopped granting. Wait, or unfreeze the store.
     Frozen,
-    /// The store was rolled back and waits until every forgotten window is over. Wait until `floor`.
+    /// The store was rolled back and waits until every forgotten window is over. Wait until
+    /// `floor`.
     Quarantined {
         /// The first tick that will be granted.
         floor: Tick,
@@ -315,7 +322,8 @@ pub enum AcquireError {
         /// The holder's.
         asked: Format,
     },
-    /// The holder's clock is off by more than [`Terms::SKEW_LIMIT`](crate::Terms::SKEW_LIMIT). Set it.
+    /// The holder's clock is off by more than [`Terms::SKEW_LIMIT`](crate::Terms::SKEW_LIMIT). Set
+    /// it.
     Skew {
         /// How far ahead of the reference it is, in ms; negative if behind.
         ahead_ms: i64,
@@ -334,8 +342,8 @@ pub enum AcquireError {
 /// Why a lease was not renewed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RenewError {
-    /// The cell carries neither token: it was released, or granted to somebody else, or another copy of
-    /// this holder has renewed. Stop issuing at once and acquire anew.
+    /// The cell carries neither token: it was released, or granted to somebody else, or another
+    /// copy of this holder has renewed. Stop issuing at once and acquire anew.
     NotYours {
         /// Why, in words.
         reason: &'static str,
@@ -359,7 +367,8 @@ pub enum ReleaseError {
         /// Why, in words.
         reason: &'static str,
     },
-    /// `unused_from` is not inside the window. A mistake of the caller; the window runs out by itself.
+    /// `unused_from` is not inside the window. A mistake of the caller; the window runs out by
+    /// itself.
     OutsideWindow {
         /// First tick of the window.
         from: Tick,
@@ -396,7 +405,8 @@ impl fmt::Display for AcquireError {
             ),
             AcquireError::Format { store, asked } => write!(
                 f,
-                "the store's format is {store}, not {asked}: ids of both would collide; use the store's"
+                "the store's format is {store}, not {asked}: ids of both would collide; use \
+                 the store's"
             ),
             AcquireError::Skew { ahead_ms } => write!(
                 f,
@@ -421,7 +431,8 @@ impl fmt::Display for RenewError {
             RenewError::NotYours { reason } => write!(f, "the lease is lost: {reason}"),
             RenewError::Quarantined { floor } => write!(
                 f,
-                "the store is in quarantine after a rollback: it renews nothing that ends before tick {floor}"
+                "the store is in quarantine after a rollback: it renews nothing that ends \
+                 before tick {floor}"
             ),
             RenewError::OutOfRange => f.write_str("this generator id is not of the store's range"),
             RenewError::Outage(outage) => outage.fmt(f),

@@ -7,8 +7,8 @@ use std::time::Duration;
 ///
 /// # Promise
 ///
-/// Checked where they are made: at least two attempts to renew fit between the first one and the stop,
-/// so a single lost answer never costs a lease.
+/// Checked where they are made: at least two attempts to renew fit between the first one and the
+/// stop, so a single lost answer never costs a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     window: Duration,
@@ -18,7 +18,8 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Windows of 60 s, renewed every 20 s; issuing stops 1 s before the lease's real time runs out.
+    /// Windows of 60 s, renewed every 20 s; issuing stops 1 s before the lease's real time runs
+    /// out.
     pub const DEFAULT: Terms = Terms {
         window: Duration::from_secs(60),
         renew: Duration::from_secs(20),
@@ -29,8 +30,8 @@ impl Terms {
     /// A holder's clock may differ from the reference by this much before it is worth a warning.
     pub const SKEW_WARN: Duration = Duration::from_millis(250);
 
-    /// A holder whose clock differs from the reference by more is not granted a lease, and no window
-    /// reaches further than this past the reference plus the window's length.
+    /// A holder whose clock differs from the reference by more is not granted a lease, and no
+    /// window reaches further than this past the reference plus the window's length.
     pub const SKEW_LIMIT: Duration = Duration::from_secs(2);
 
     /// The shortest window.
@@ -39,14 +40,14 @@ impl Terms {
     /// The longest window: what a dead holder may cost.
     pub const LONGEST_WINDOW: Duration = Duration::from_hours(1);
 
-    /// Terms with this window and renewal period; the stop margin and the time of an attempt follow from
-    /// them, at most 1 s and 3 s.
+    /// Terms with this window and renewal period; the stop margin and the time of an attempt follow
+    /// from them, at most 1 s and 3 s.
     ///
     /// # Errors
     ///
     /// * [`TermsError::Window`]: the window is shorter than 1 s or longer than an hour.
-    /// * [`TermsError::Renew`]: fewer than two attempts fit between the first renewal and the stop; renew
-    ///   earlier (a third of the window is customary), or lengthen the window.
+    /// * [`TermsError::Renew`]: fewer than two attempts fit between the first renewal and the stop;
+    ///   renew earlier (a third of the window is customary), or lengthen the window.
     pub fn new(window: Duration, renew: Duration) -> Result<Terms, TermsError> {
         if window < Terms::SHORTEST_WINDOW || window > Terms::LONGEST_WINDOW {
             return Err(TermsError::Window { window });
@@ -114,7 +115,8 @@ impl fmt::Display for TermsError {
             ),
             TermsError::Renew { window, renew } => write!(
                 f,
-                "renewing a lease of {window:?} every {renew:?} leaves no time for a second attempt: \
+                "renewing a lease of {window:?} every {renew:?} leaves no time for a second \
+                 attempt: \
                  renew every {:?}",
                 *window / 3
             ),

@@ -1,8 +1,8 @@
 //! Tokens: who shows one may renew or release; a store keeps only its hash.
 //!
-//! A token is derived from a request key that the holder made, so that an acquire whose answer was lost
-//! can be asked again and gives the same lease. The next token of a renewal is made by the holder too: one
-//! made by the store would be lost with the answer, and a live lease with it.
+//! A token is derived from a request key that the holder made, so that an acquire whose answer was
+//! lost can be asked again and gives the same lease. The next token of a renewal is made by the
+//! holder too: one made by the store would be lost with the answer, and a live lease with it.
 
 use std::fmt;
 

@@ -57,7 +57,10 @@ impl From<Status> for Standing {
         Standing {
             ready,
             reason,
-            retry_after: None,
+            retry_after: status.retry_at_ms.and_then(|at_ms| {
+                let left_ms = at_ms.saturating_sub(snowlease_lease::os::wall_ms());
+                u64::try_from(left_ms).ok().map(Duration::from_millis)
+            }),
             generator_id: status.window.map(Window::generator_id),
             remaining: status.window.map(|_| status.remaining),
             renewals: vec![

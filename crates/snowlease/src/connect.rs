@@ -112,18 +112,23 @@ impl Connector {
     pub fn connect_blocking(self) -> Result<Ids, ConnectError> {
         let until_ns = os::boot_ns().saturating_add(nanos(self.ready_within));
         let holder = self.holder()?;
-        let store = store::open(&self.url, self.format, self.terms)?;
+        let store = store::open(&self.url, holder.name(), self.format, self.terms)?;
         let format = self.format_of(&*store, until_ns)?;
         let clock = id_clock();
         let generator = Generator::new(format, Arc::clone(clock) as Arc<_>)
             .with_max_wait(self.max_wait)
             .with_fork_guard(os::fork_guard());
-        let keeper =
-            Keeper::start(store, Arc::new(generator), Arc::clone(clock), self.terms, holder)
-                .map_err(ConnectError::Thread)?;
+        let keeper = Keeper::start(
+            Arc::clone(&store),
+            Arc::new(generator),
+            Arc::clone(clock),
+            self.terms,
+            holder,
+        )
+        .map_err(ConnectError::Thread)?;
         let left = Duration::from_nanos(until_ns.saturating_sub(os::boot_ns()));
         keeper.wait_ready(left)?;
-        Ok(Ids::new(keeper))
+        Ok(Ids::new(keeper, store))
     }
 
     fn holder(&self) -> Result<Holder, HolderError> {

@@ -1,4 +1,5 @@
-//! The handle an application keeps: ids by function call, from a generator id leased in the background.
+//! The handle an application keeps: ids by function call, from a generator id leased in the
+//! background.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -6,47 +7,52 @@ use std::task::Poll;
 use std::time::Duration;
 
 use snowlease_core::{Format, Generator, Id, Refusal};
-use snowlease_lease::{Keeper, NotReady, Status};
+use snowlease_lease::{Keeper, LeaseStore, NotReady, Outage, Status, StoreStatus};
 
 use crate::offload::Offload;
 
 /// Issues ids.
 ///
-/// Cloning gives another handle on the same generator; all of them share one order (G2). When the last
-/// one is dropped the lease is given back, best effort; [`shutdown`](Ids::shutdown) waits for that.
+/// Cloning gives another handle on the same generator; all of them share one order (G2). When the
+/// last one is dropped the lease is given back, best effort; [`shutdown`](Ids::shutdown) waits for
+/// that.
 ///
 /// # Promise
 ///
 /// Ids are unique among all processes that lease from the same store (G1) and ascend for calls that
-/// happen one after the other (G2). If the store is away, ids flow until the window ends (at least 37 s
-/// with default terms) and again as soon as it is back, under another generator id: nothing needs to be
-/// restarted (G5).
+/// happen one after the other (G2). If the store is away, ids flow until the window ends (at least
+/// 37 s with default terms) and again as soon as it is back, under another generator id: nothing
+/// needs to be restarted (G5).
 #[derive(Clone, Debug)]
 pub struct Ids {
     generator: Arc<Generator>,
     keeper: Arc<Keeper>,
+    store: Arc<dyn LeaseStore>,
 }
 
 impl Ids {
-    pub(crate) fn new(keeper: Keeper) -> Ids {
-        Ids { generator: Arc::clone(keeper.generator()), keeper: Arc::new(keeper) }
+    pub(crate) fn new(keeper: Keeper, store: Arc<dyn LeaseStore>) -> Ids {
+        Ids { generator: Arc::clone(keeper.generator()), keeper: Arc::new(keeper), store }
     }
 
     /// Issues one id; inside a full tick it waits, at most 10 ms unless set otherwise.
     ///
     /// # Errors
     ///
-    /// A [`Refusal`] says why there is no id now and what to do; [`Refusal::retry_after`] when to retry.
+    /// A [`Refusal`] says why there is no id now and what to do; [`Refusal::retry_after`] when to
+    /// retry.
     ///
     /// # Cost
     ///
-    /// About 10 ns where the processor's counter can be used, 35 ns elsewhere. Never blocks on the store.
+    /// About 10 ns where the processor's counter can be used, 35 ns elsewhere. Never blocks on the
+    /// store.
     #[inline]
     pub fn next_id(&self) -> Result<Id, Refusal> {
         self.generator.next_id()
     }
 
-    /// Issues one id and never waits: the one to call where blocking for milliseconds is not allowed.
+    /// Issues one id and never waits: the one to call where blocking for milliseconds is not
+    /// allowed.
     ///
     /// # Errors
     ///
@@ -82,6 +88,16 @@ impl Ids {
     /// How the lease and the clock stand, and what went wrong last.
     pub fn status(&self) -> Status {
         self.keeper.status()
+    }
+
+    /// Asks the store how it stands: what a person should know of (a file put back to an older
+    /// state, say) is in its `alarms`. Blocks for one attempt at the store at most.
+    ///
+    /// # Errors
+    ///
+    /// [`Outage`]: the store does not answer; try again.
+    pub fn store_status(&self) -> Result<StoreStatus, Outage> {
+        self.store.status()
     }
 
     /// Completes when ids can be issued.

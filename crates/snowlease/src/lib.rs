@@ -1,8 +1,8 @@
 //! Unique, roughly time-ordered 64-bit ids from leased generator ids.
 //!
-//! An application connects once, and from then on an id is a function call: no request, no lock. In the
-//! background the connection keeps a generator id leased, so that no other process has the same one, and
-//! recovers by itself when the store was away.
+//! An application connects once, and from then on an id is a function call: no request, no lock. In
+//! the background the connection keeps a generator id leased, so that no other process has the same
+//! one, and recovers by itself when the store was away.
 //!
 //! ```
 //! let ids = snowlease::blocking::connect("memory:")?; // or http://ids.internal:8700, sqlite:PATH
@@ -32,7 +32,9 @@ pub use snowlease_core::{
 };
 pub use snowlease_lease::id_clock::ClockStatus;
 pub use snowlease_lease::keeper::Outcomes;
-pub use snowlease_lease::{Holder, NotReady, State, Status, Terms, TermsError};
+pub use snowlease_lease::{
+    Holder, Meta, Mode, NotReady, Outage, State, Status, StoreStatus, Terms, TermsError,
+};
 
 pub use connect::{ConnectError, Connector};
 pub use ids::Ids;

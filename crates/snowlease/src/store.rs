@@ -1,7 +1,8 @@
 //! Which store a URL names, and one store for each of them in this process.
 //!
-//! Two connections of one process to one file, or to one name in memory, must share a store: the file is
-//! locked against a second one, and two stores in memory would each grant the same generator ids.
+//! Two connections of one process to one file, or to one name in memory, must share a store: the
+//! file is locked against a second one, and two stores in memory would each grant the same
+//! generator ids.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -41,10 +42,15 @@ pub enum StoreError {
 }
 
 /// The store at `url`, shared with the other connections of this process to it.
-pub(crate) fn open(url: &str, format: Option<Format>, terms: Terms) -> Result<Shared, StoreError> {
+pub(crate) fn open(
+    url: &str,
+    name: &str,
+    format: Option<Format>,
+    terms: Terms,
+) -> Result<Shared, StoreError> {
     match url.split_once(':') {
         Some(("memory", _)) => shared(url.to_owned(), || memory(format)),
-        Some(("sqlite", path)) => sqlite(path, format, terms),
+        Some(("sqlite", path)) => sqlite(path, name, format, terms),
         Some(("http" | "https", _)) => remote(url, terms),
         Some(("etcd" | "etcds" | "postgres" | "postgresql", _)) => Err(StoreError::NotBuilt {
             scheme: "etcd and PostgreSQL",
@@ -55,7 +61,12 @@ pub(crate) fn open(url: &str, format: Option<Format>, terms: Terms) -> Result<Sh
 }
 
 #[cfg(feature = "sqlite")]
-fn sqlite(path: &str, format: Option<Format>, terms: Terms) -> Result<Shared, StoreError> {
+fn sqlite(
+    path: &str,
+    holder: &str,
+    format: Option<Format>,
+    terms: Terms,
+) -> Result<Shared, StoreError> {
     use snowlease_store_sqlite::{Open, SqliteStore};
 
     if path.is_empty() {
@@ -71,7 +82,8 @@ fn sqlite(path: &str, format: Option<Format>, terms: Terms) -> Result<Shared, St
     };
     shared(format!("sqlite:{}", name.display()), || {
         let attempt = terms.attempt();
-        let open = Open { format, create: true, attempt, ..Open::default() };
+        let label = holder.to_owned();
+        let open = Open { format, create: true, attempt, label, ..Open::default() };
         let opened = SqliteStore::open(path, &open);
         let (store, _) = opened.map_err(|error| StoreError::Open(error.to_string()))?;
         Ok(Arc::new(store) as Shared)
@@ -79,7 +91,7 @@ fn sqlite(path: &str, format: Option<Format>, terms: Terms) -> Result<Shared, St
 }
 
 #[cfg(not(feature = "sqlite"))]
-fn sqlite(_: &str, _: Option<Format>, _: Terms) -> Result<Shared, StoreError> {
+fn sqlite(_: &str, _: &str, _: Option<Format>, _: Terms) -> Result<Shared, StoreError> {
     Err(StoreError::NotBuilt { scheme: "sqlite", remedy: "enable the feature `sqlite`" })
 }
 

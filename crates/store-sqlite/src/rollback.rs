@@ -3,7 +3,7 @@
 //! Pure: from what the store says and what the witness says to an alarm and a floor.
 
 use snowlease_core::{Tick, TickError};
-use snowlease_lease::Terms;
+use snowlease_lease::rules;
 
 use crate::schema::Record;
 use crate::witness::{Reading, Slot};
@@ -35,16 +35,8 @@ pub(crate) fn judge(record: &Record, reading: &Reading) -> Option<String> {
 ///
 /// [`TickError`]: the clock cannot be right, so there is no telling how long to wait.
 pub(crate) fn at_least(record: &Record, reading: &Reading, now_ms: i64) -> Result<Tick, TickError> {
-    let format = record.meta.format;
-    let ticks = |time: std::time::Duration| {
-        format.ticks_in_ms(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
-    };
-    // What was forgotten may have been longer than anything that is remembered, so the usual length
-    // is the least. Two skews: a renewal is granted up to one ahead of the reference, and the clock
-    // that granted it may differ from this one.
-    let longest = record.meta.longest_window.max(ticks(Terms::DEFAULT.window()));
-    let wait = longest.saturating_add(ticks(Terms::SKEW_LIMIT * 2));
-    let floor = format.tick_at_ms(now_ms)?.saturating_add(wait).max(record.until);
+    let now = record.meta.format.tick_at_ms(now_ms)?;
+    let floor = rules::past_every_window(&record.meta, now).max(record.until);
     Ok(match witnessed(record, reading) {
         Some(slot) => floor.max(slot.until),
         None => floor,

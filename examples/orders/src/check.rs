@@ -20,7 +20,8 @@ impl fmt::Display for Report {
         let Report { orders, files, generator_ids } = self;
         write!(
             f,
-            "no duplicate among {orders} orders in {files} files, from {generator_ids} generator ids"
+            "no duplicate among {orders} orders in {files} files, \
+             from {generator_ids} generator ids"
         )
     }
 }

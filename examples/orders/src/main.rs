@@ -4,9 +4,10 @@
 //! cargo build --release -p snowlease-cli && cargo run --release -p orders -- run
 //! ```
 //!
-//! `write` is what an application looks like: connect once, then an id is a function call. `run` is the
-//! experiment around it: it starts a lease service and the writers, kills the service with SIGKILL twice
-//! (the second time for longer than a lease lasts), restarts it, and then checks every order of every file.
+//! `write` is what an application looks like: connect once, then an id is a function call. `run` is
+//! the experiment around it: it starts a lease service and the writers, kills the service with
+//! SIGKILL twice (the second time for longer than a lease lasts), restarts it, and then checks
+//! every order of every file.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example talks to its user")]
 

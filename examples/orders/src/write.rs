@@ -60,7 +60,9 @@ fn create(path: &Path) -> Result<Connection> {
     file.pragma_update(None, "synchronous", "OFF")?;
     file.pragma_update(None, "journal_mode", "MEMORY")?;
     file.execute_batch(
-        "CREATE TABLE orders (id INTEGER PRIMARY KEY, customer INTEGER NOT NULL, cents INTEGER NOT NULL)",
+        "CREATE TABLE orders (
+            id INTEGER PRIMARY KEY, customer INTEGER NOT NULL, cents INTEGER NOT NULL
+        )",
     )
     .with_context(|| format!("{} has orders already: give another file", path.display()))?;
     Ok(file)

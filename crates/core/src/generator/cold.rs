@@ -1,8 +1,8 @@
 //! The cold path: moves time, waits, and settles what callers have drawn.
 //!
-//! `turn` is the only place that moves a word to another tick. It reserves before anything is waited
-//! for, so that callers are served in the order they came, and it reserves nothing it would have to
-//! abandon: a caller that cannot be served within its wait is refused first.
+//! `turn` is the only place that moves a word to another tick. It reserves before anything is
+//! waited for, so that callers are served in the order they came, and it reserves nothing it would
+//! have to abandon: a caller that cannot be served within its wait is refused first.
 
 use std::time::Duration;
 
@@ -99,20 +99,21 @@ impl Generator {
         Ok(())
     }
 
-    /// Looks at the clock and moves the word to the running tick, reserving `n` values if the last of
-    /// them can be served within `max_wait`.
+    /// Looks at the clock and moves the word to the running tick, reserving `n` values if the last
+    /// of them can be served within `max_wait`.
     fn turn(&self, n: u64, max_wait: Duration) -> Result<Turn, Refusal> {
         let mut rounds = 0u32;
         loop {
             if self.page.forked() {
                 return Err(Refusal::Forked);
             }
-            // ORDERING: Acquire pairs with the Release half of the swap in `open`: the lease read below
-            // is that of this word or a later one, and a later one fails the exchange at the end.
+            // ORDERING: Acquire pairs with the Release half of the swap in `open`: the lease read
+            // below is that of this word or a later one, and a later one fails the
+            // exchange at the end.
             let word = self.word.0.load(Ordering::Acquire);
             if word & CLOSED != 0 {
                 if word & SWITCHING != SWITCHING {
-                    return Err(self.past_time_end().unwrap_or(Refusal::NoLease));
+                    return Err(self.outside_time().unwrap_or(Refusal::NoLease));
                 }
                 self.look_again(&mut rounds);
                 continue;
@@ -139,8 +140,8 @@ impl Generator {
             if n > 0 {
                 self.admit(at, n, tick, until, left_ns, max_wait)?;
             }
-            // ORDERING: AcqRel; the reservation is one with the word the lease was read for. Relaxed on
-            // failure: nothing read is used, the loop begins anew.
+            // ORDERING: AcqRel; the reservation is one with the word the lease was read for.
+            // Relaxed on failure: nothing read is used, the loop begins anew.
             let moved =
                 self.word.0.compare_exchange(word, at + n, Ordering::AcqRel, Ordering::Relaxed);
             if moved.is_err() {
@@ -158,7 +159,8 @@ impl Generator {
         }
     }
 
-    /// Refuses `n` values from `at` if the last lies past the window, or further ahead than `max_wait`.
+    /// Refuses `n` values from `at` if the last lies past the window, or further ahead than
+    /// `max_wait`.
     fn admit(
         &self,
         at: u64,
@@ -234,7 +236,8 @@ impl Generator {
         self.span.tick_ns.saturating_sub(into_ns)
     }
 
-    /// Time until the tick begins that is `ticks` after the running one, of which `left_ns` are left.
+    /// Time until the tick begins that is `ticks` after the running one, of which `left_ns` are
+    /// left.
     fn time_until(&self, ticks: u64, left_ns: u64) -> Duration {
         match ticks {
             0 => Duration::ZERO,
@@ -244,11 +247,9 @@ impl Generator {
         }
     }
 
-    fn past_time_end(&self) -> Option<Refusal> {
-        match self.format.tick_at(self.clock.now()) {
-            Err(TickError::TimeEnd { .. }) => Some(Refusal::TimeEnd),
-            _ => None,
-        }
+    /// Why no lease would help: the clock is outside of what the format can say.
+    fn outside_time(&self) -> Option<Refusal> {
+        self.format.tick_at(self.clock.now()).err().map(refusal_of)
     }
 
     fn look_again(&self, rounds: &mut u32) {

@@ -1,4 +1,5 @@
-//! Counts of what the cold path did, for metrics. They guard nothing, and cost the hot path nothing.
+//! Counts of what the cold path did, for metrics. They guard nothing, and cost the hot path
+//! nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,8 +1,11 @@
-//! loom models: every interleaving, within a preemption bound, of issue, turn, renew, close and switch.
+//! loom models: every interleaving, within a preemption bound, of issue, turn, renew, close and
+//! switch.
 //!
-//! Run by `cargo xtask test --only loom`, once as is and once with loads made read-modify-writes. The
-//! layouts are tiny, so that a tick fills and a window ends within a few steps. The store's part is
-//! played by a second generator that is opened where the first was closed.
+//! Run by `cargo xtask test --only loom`, once as is and once with loads made read-modify-writes.
+//! The layouts are tiny, so that a tick fills and a window ends within a few steps. The store's
+//! part is played by a second generator that is opened where the first was closed.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
 
 use loom::sync::Arc;
 use loom::thread;
@@ -36,7 +39,8 @@ fn assert_distinct(mut ids: Vec<Id>) {
 fn model(body: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(3));
-    // A caller that looks again during a switch makes a path long, not endless: it gives way each time.
+    // A caller that looks again during a switch makes a path long, not endless: it gives way each
+    // time.
     builder.max_branches = 20_000;
     builder.check(body);
 }
@@ -157,7 +161,8 @@ fn loom_reopening_after_callers_drew_past_the_tick() {
         let (clock, generator) = generator(format, 100);
         generator.open(window(format, 5, 0, 101), u64::MAX).unwrap();
         let mut ids = take(&generator, 2);
-        // A caller that lost a race for the last id holds a value of the next tick, past the window.
+        // A caller that lost a race for the last id holds a value of the next tick, past the
+        // window.
         let drawn = generator.word.0.fetch_add(1, Ordering::Relaxed);
         let generator = Arc::new(generator);
         let caller = {

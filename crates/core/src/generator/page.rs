@@ -1,16 +1,16 @@
 //! The published tick, alone on a page that a forked child does not inherit.
 //!
-//! The hot path trusts `published`; the cold path keeps it right. The page also carries a magic value:
-//! where the kernel wipes the page in a child (`MADV_WIPEONFORK`), `published` is 0 there, which sends
-//! the child's first call to the cold path, and the missing magic then tells that it is a child. So the
-//! check for a fork costs the parent's hot path nothing.
+//! The hot path trusts `published`; the cold path keeps it right. The page also carries a magic
+//! value: where the kernel wipes the page in a child (`MADV_WIPEONFORK`), `published` is 0 there,
+//! which sends the child's first call to the cold path, and the missing magic then tells that it is
+//! a child. So the check for a fork costs the parent's hot path nothing.
 
 use crate::sync::{AtomicU64, Ordering};
 
 const MAGIC: u64 = 0x534e_4f57_4c45_4153; // "SNOWLEAS"
 
-/// How to have the kernel wipe a page in forked children. The calls are made by whoever has the system
-/// interface; this crate has none.
+/// How to have the kernel wipe a page in forked children. The calls are made by whoever has the
+/// system interface; this crate has none.
 #[derive(Clone, Copy, Debug)]
 pub struct ForkGuard {
     /// Has the pages of this range wiped in forked children.
@@ -27,8 +27,8 @@ impl ForkGuard {
 #[derive(Debug)]
 #[repr(C, align(4096))]
 struct Fields {
-    /// First value of the running tick, or 0: go cold. (Tick 0 of generator id 0 starts at 0 as well;
-    /// it is always served cold, which is right, only slower.)
+    /// First value of the running tick, or 0: go cold. (Tick 0 of generator id 0 starts at 0 as
+    /// well; it is always served cold, which is right, only slower.)
     published: AtomicU64,
     /// Gauge reading from which the published tick holds, for one span.
     since: AtomicU64,
@@ -61,8 +61,9 @@ impl Page {
     /// The gauge reading since which the published tick holds; load it before [`Page::published`].
     #[inline]
     pub(super) fn since(&self) -> u64 {
-        // ORDERING: Acquire pairs with the Release in `publish`: whoever sees a reading also sees the
-        // tick that was published before it, or a later one. Modelled by `loom_*` in generator/models.rs.
+        // ORDERING: Acquire pairs with the Release in `publish`: whoever sees a reading also sees
+        // the tick that was published before it, or a later one. Modelled by `loom_*` in
+        // generator/models.rs.
         self.fields.since.load(Ordering::Acquire)
     }
 
@@ -82,13 +83,15 @@ impl Page {
 
     /// Sends every caller to the cold path.
     pub(super) fn park(&self) {
-        // ORDERING: Release for symmetry with `publish`; parking twice or late only costs a cold call.
+        // ORDERING: Release for symmetry with `publish`; parking twice or late only costs a cold
+        // call.
         self.fields.published.store(0, Ordering::Release);
     }
 
     /// Parks unless a newer tick has been published already.
     pub(super) fn park_if(&self, tick_start: u64) {
-        // ORDERING: AcqRel as the store in `park`; on failure nothing was decided by the value read.
+        // ORDERING: AcqRel as the store in `park`; on failure nothing was decided by the value
+        // read.
         let _ = self.fields.published.compare_exchange(
             tick_start,
             0,

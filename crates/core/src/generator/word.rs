@@ -1,9 +1,10 @@
-//! The state word of a generator: `CLOSED(1) | generator id | tick | sequence`, the next free value.
+//! The state word of a generator: `CLOSED(1) | generator id | tick | sequence`, the next free
+//! value.
 //!
 //! One word says which lease is open, which tick is running and how far it is used, so that one
-//! read-modify-write decides all three at once. Within one generator id a word never falls. In an id the
-//! tick stands highest; here the generator id does, so that a value of another lease differs from every
-//! value of this one by at least a whole tick, and one comparison tells all.
+//! read-modify-write decides all three at once. Within one generator id a word never falls. In an
+//! id the tick stands highest; here the generator id does, so that a value of another lease differs
+//! from every value of this one by at least a whole tick, and one comparison tells all.
 
 use crate::{Id, Layout, Tick, Window};
 
@@ -13,12 +14,12 @@ pub(super) const CLOSED: u64 = 1 << 63;
 /// Set beside [`CLOSED`] for the few instructions between two leases: callers look again.
 pub(super) const SWITCHING: u64 = CLOSED | 1 << 62;
 
-/// No tick is published within this many values of the end of a generator id's values, so that threads
-/// which add to the word at the same time can never carry it into the next generator id.
+/// No tick is published within this many values of the end of a generator id's values, so that
+/// threads which add to the word at the same time can never carry it into the next generator id.
 const RESERVE: u64 = 1 << 20;
 
-/// Arithmetic on words of one layout. All shifts are below 64 and no sum here can wrap: a value is below
-/// 2^63, and so is the end of its generator id's values or it is 2^63 itself.
+/// Arithmetic on words of one layout. All shifts are below 64 and no sum here can wrap: a value is
+/// below 2^63, and so is the end of its generator id's values or it is 2^63 itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     /// Ids in a tick: 2^S.
@@ -51,7 +52,8 @@ impl Shape {
         self.base(word) | tick.0 << self.sequence_bits
     }
 
-    /// The first value of this tick or of any later one, at most the end of the generator id's values.
+    /// The first value of this tick or of any later one, at most the end of the generator id's
+    /// values.
     pub(super) fn start_from(&self, word: u64, tick: Tick) -> u64 {
         let tick = tick.0.min(self.max_tick + 1);
         (self.base(word) + (tick << self.sequence_bits)).min(self.end(word))
@@ -67,8 +69,8 @@ impl Shape {
         word >> self.lease_bits << self.lease_bits
     }
 
-    /// The end of the values that `word`'s generator id may use. The very last value stays free, so that
-    /// a word, which names the *next* value, always names one of its own generator id.
+    /// The end of the values that `word`'s generator id may use. The very last value stays free, so
+    /// that a word, which names the *next* value, always names one of its own generator id.
     pub(super) fn end(&self, word: u64) -> u64 {
         self.base(word) + ((1 << self.lease_bits) - 1)
     }
@@ -98,8 +100,9 @@ impl Shape {
 
     /// The sequence a new tick starts with: where the last one stopped, if that was low.
     ///
-    /// A generator that issues one id a tick would otherwise give sequence 0 to every id, and whoever
-    /// shards by the low bits would fill one shard. A tick after a busy one has its full capacity.
+    /// A generator that issues one id a tick would otherwise give sequence 0 to every id, and
+    /// whoever shards by the low bits would fill one shard. A tick after a busy one has its
+    /// full capacity.
     pub(super) fn carried(&self, word: u64) -> u64 {
         let sequence = word & (self.cap - 1);
         if sequence < self.cap / 4 { sequence } else { 0 }

@@ -122,7 +122,8 @@ proptest! {
         for preset in Preset::ALL {
             let value = if preset.bits() < 63 { value & ((1 << preset.bits()) - 1) } else { value };
             let decoded = preset.decode(Id::new(value).unwrap()).unwrap();
-            let composed = decoded.fields().fold(0, |id, (field, value)| (id << field.bits) | value);
+            let composed =
+                decoded.fields().fold(0, |id, (field, value)| (id << field.bits) | value);
             prop_assert_eq!(composed, value);
         }
     }

@@ -321,7 +321,9 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_character_is_another_id_or_refused(id in any_id(), position: usize, character: char) {
+    fn a_changed_character_is_another_id_or_refused(
+        id in any_id(), position: usize, character: char,
+    ) {
         for form in TextForm::ALL {
             let text = form.encode(id);
             let mut changed: Vec<char> = text.chars().collect();

@@ -1,5 +1,7 @@
 //! The keeper against a store in memory, in real time, with short leases.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,8 +1,11 @@
 //! A small fleet by plain calls: real machines, real generators and the store in memory, behind a
-//! network that loses, delays and repeats, under clocks that step and pause. Every id goes into one set.
+//! network that loses, delays and repeats, under clocks that step and pause. Every id goes into one
+//! set.
 //!
-//! Ticks are long and hold four ids, and the clocks run nearly together: two holders of one generator id
-//! would issue the same ids at once.
+//! Ticks are long and hold four ids, and the clocks run nearly together: two holders of one
+//! generator id would issue the same ids at once.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
 
 use std::collections::HashSet;
 use std::sync::Arc;

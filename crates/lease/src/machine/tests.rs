@@ -1,7 +1,9 @@
 //! The protocol by plain calls: no thread, no store, no clock but a number.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
+
 use super::*;
-use crate::rules::{self, Decision};
+use crate::rules::Decision;
 use crate::{Cell, Meta, Mode};
 
 const EPOCH: i64 = Format::DEFAULT.epoch_ms();
@@ -300,5 +302,5 @@ fn a_pool_that_is_used_up_is_asked_again_and_not_in_a_tight_loop() {
         waiting = matches!(commands[..], [Command::Acquire(_)]);
         asked += u32::from(waiting);
     }
-    assert!((30..90).contains(&asked), "{asked}");
+    assert!((30..200).contains(&asked), "{asked}");
 }

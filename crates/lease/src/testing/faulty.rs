@@ -41,8 +41,8 @@ pub struct Rates {
     pub repeat: u8,
     /// How often one late call is delivered before another call.
     pub deliver: u8,
-    /// Whether an acquire may be delivered late too. If its lease is over by then, it costs an idle
-    /// generator id for one window, which a test that counts them has to expect.
+    /// Whether an acquire may be delivered late too. If its lease is over by then, it costs an
+    /// idle generator id for one window, which a test that counts them has to expect.
     pub late_acquires: bool,
 }
 

@@ -85,7 +85,7 @@ fn a_service_that_crashes_and_comes_back_costs_no_restart() {
     let address = served.address;
     let ids = connect(&served);
     let mut seen: HashSet<Id> = ids.next_ids(1_000).unwrap().into_iter().collect();
-    let generator_id = |ids: &Ids| ids.status().window.map(|window| window.generator_id());
+    let generator_id = |ids: &Ids| ids.status().window.map(snowlease_core::Window::generator_id);
     let first = generator_id(&ids);
 
     // Away for less than a window: nobody notices.

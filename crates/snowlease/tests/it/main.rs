@@ -1,5 +1,7 @@
 //! The facade as an application uses it.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
+
 mod http;
 mod memory;
 mod sqlite;

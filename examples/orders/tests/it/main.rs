@@ -1,5 +1,7 @@
 //! The experiment of the example, with fewer orders.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
+
 use std::path::Path;
 use std::process::Command;
 

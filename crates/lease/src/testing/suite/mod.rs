@@ -62,8 +62,8 @@ pub struct Made {
     pub store: Arc<dyn LeaseStore>,
     /// The operator's side of the same store; of a remote store, that of the store behind it.
     pub admin: Arc<dyn Administer>,
-    /// Sets the store's clock to this Unix ms, before every ask; for a store that has no clock, and
-    /// so judges by the ticks of the ask alone, it does nothing.
+    /// Sets the store's clock to this Unix ms, before every ask; for a store that has no clock,
+    /// and so judges by the ticks of the ask alone, it does nothing.
     pub set_now: Box<dyn Fn(i64) + Send + Sync>,
     /// Whatever has to live as long as the store: a folder, a process.
     pub keep: Box<dyn Any + Send + Sync>,
