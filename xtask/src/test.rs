@@ -63,7 +63,7 @@ fn loom() -> Result<()> {
             runner(&["--package", "snowlease-core", "--features", feature, "--lib", "loom"]);
         if std::env::var_os("LOOM_MAX_PREEMPTIONS").is_none() {
             // Two preemptions reach nearly all known races; a third costs minutes for each model.
-            command.env("LOOM_MAX_PREEMPTIONS", "2");
+            command.env("LOOM_MAX_PREEMPTIONS", "3");
         }
         tool::run(command)?;
     }

@@ -23,6 +23,9 @@ const ROUNDS: usize = 41;
 const BURST: usize = 1_000;
 const BURSTS: usize = 20;
 
+/// Batches in a tick: 4,000 ids, just below the cap.
+const BATCHES: usize = 4;
+
 fn main() {
     let never_exhausted = Layout::new(41, 2, 20).unwrap();
     let guard = if counter_is_used() { "counter" } else { "counter (not trusted here: vDSO)" };
@@ -34,6 +37,7 @@ fn main() {
         Contender::clock("clock: processor's counter", || read_counter().unwrap_or(0)),
         Contender::clock("clock: CLOCK_BOOTTIME through the vDSO", os::boot_ns),
     ];
+    contenders.push(Contender::first_write());
     let paced = |name: String, guard, layout, kind| {
         let generator = generator(layout, guard);
         Contender::proved(name, generator, kind)
@@ -42,7 +46,7 @@ fn main() {
     for (kind, what) in [
         (Kind::Next, "next_id"),
         (Kind::TryNext, "try_next_id"),
-        (Kind::Batch, "next_ids_into, batch of 1000"),
+        (Kind::Batch, "next_ids_into, 4 batches of 1000"),
     ] {
         contenders.push(paced(
             format!("{what}, {guard}, paced t41g10s12"),
@@ -113,6 +117,23 @@ impl Contender {
         Contender { figure: Figure::new(name, "ns"), work: Box::new(work) }
     }
 
+    /// What this machine takes for any first write in a millisecond: the floor of a tick's first id.
+    fn first_write() -> Contender {
+        let memory = Box::new(std::sync::atomic::AtomicU64::new(0));
+        let work = move || {
+            let mut ns = 0;
+            for _ in 0..BURSTS {
+                pace();
+                ns += timed(|| {
+                    memory.fetch_add(1, Ordering::Relaxed);
+                });
+            }
+            ns as f64 / BURSTS as f64
+        };
+        let name = "memory: one write, the first in a millisecond";
+        Contender { figure: Figure::new(name, "ns"), work: Box::new(work) }
+    }
+
     fn proved(name: String, generator: Generator, kind: Kind) -> Contender {
         let mut ids = Vec::new();
         for _ in 0..200 {
@@ -121,13 +142,21 @@ impl Contender {
         }
         prove(&name, &ids);
         let mut batch = [Id::MIN; BURST];
-        let ids_a_burst = if matches!(kind, Kind::First) { 1 } else { BURST };
+        let ids_a_burst = match kind {
+            Kind::First => 1,
+            Kind::Batch => BATCHES * BURST,
+            Kind::Next | Kind::TryNext => BURST,
+        };
         let work = move || {
             let mut ns = 0;
             for _ in 0..BURSTS {
                 pace();
                 ns += timed(|| match kind {
-                    Kind::Batch => generator.next_ids_into(black_box(&mut batch)).unwrap(),
+                    Kind::Batch => {
+                        for _ in 0..BATCHES {
+                            generator.next_ids_into(black_box(&mut batch)).unwrap();
+                        }
+                    }
                     kind => issue(&generator, kind, &mut |id| {
                         black_box(id);
                     }),
@@ -193,7 +222,7 @@ fn at_the_cap(threads: usize) -> Figure {
                 .map(|_| {
                     scope.spawn(|| {
                         // Touched beforehand: the kernel's work for fresh memory is not ours.
-                        let mut ids = vec![Id::MIN; 2_000_000 / threads];
+                        let mut ids = vec![Id::MIN; 5_000_000 / threads];
                         ids.clear();
                         ready.wait();
                         while os::boot_ns() < until_ns.load(Ordering::Relaxed) {

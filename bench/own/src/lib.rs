@@ -117,4 +117,4 @@ impl Figure {
 }
 
 /// How long a round at the cap lasts.
-pub const CAP_ROUND: Duration = Duration::from_millis(400);
+pub const CAP_ROUND: Duration = Duration::from_secs(1);

@@ -34,6 +34,7 @@ use self::page::Page;
 use self::word::{CLOSED, SWITCHING, Shape};
 use crate::clock::read_counter;
 use crate::sync::{AtomicU64, Ordering};
+use crate::wait::Watch;
 use crate::{Clock, Format, Gauge, Id, Refusal, Tick, Window, WindowError};
 
 /// Issues ids for one leased generator id at a time. Not `Clone`: a lease has one generator.
@@ -82,6 +83,7 @@ pub struct Generator {
     format: Format,
     max_wait: Duration,
     gate: Mutex<Gate>,
+    watch: Watch,
     counters: Counters,
 }
 
@@ -129,7 +131,7 @@ pub struct Closed {
 }
 
 impl Generator {
-    /// The largest batch: a million ids.
+    /// The largest batch of any format, a million ids; see [`batch_limit`](Self::batch_limit).
     pub const MAX_BATCH: usize = 1 << 20;
 
     /// How long a call waits for a free tick, unless [`with_max_wait`](Self::with_max_wait) says
@@ -153,6 +155,7 @@ impl Generator {
             format,
             max_wait: Generator::DEFAULT_MAX_WAIT,
             gate: Mutex::new(Gate::default()),
+            watch: Watch::default(),
             counters: Counters::default(),
         }
     }
@@ -210,7 +213,7 @@ impl Generator {
     /// # Errors
     ///
     /// As [`next_id`](Self::next_id), and [`Refusal::BatchSize`] if `n` is 0 or above
-    /// [`MAX_BATCH`](Self::MAX_BATCH).
+    /// [`batch_limit`](Self::batch_limit).
     pub fn next_ids(&self, n: usize) -> Result<Vec<Id>, Refusal> {
         self.check_batch(n)?;
         let mut ids = vec![Id::MIN; n];

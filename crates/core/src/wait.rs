@@ -1,15 +1,24 @@
-//! Waiting for a tick: a short spin near its beginning, the core given back before, and a bound.
+//! Waiting for a tick: asleep while it is far, awake near its beginning, never without a bound.
+//!
+//! A sleeping thread may be woken a whole tick late, above all on a virtual processor that went idle
+//! meanwhile. So one waiter of a generator, its [`Watch`], stays awake through the last tick length
+//! and offers its core to others instead of sleeping; all other waiters sleep until just before. At
+//! the cap that keeps at most one core busy, and no tick is missed.
 //!
 //! The bound must hold under a clock that stands still, so a wait is measured twice: by the clock,
 //! and by what the wait itself asked for. No lock is held while waiting.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::{Clock, Refusal, sync};
 
-/// How late a sleeping thread is woken at the most, ordinarily: the kernel's default timer slack
-/// and a switch. The rest of a wait is spent yielding, so that the wait ends on time.
+/// How late a sleeping thread is woken, ordinarily: the kernel's timer slack and a switch. A waiter
+/// that is not on watch wakes this much early and gives way until the tick begins.
 const WAKE_SLACK_NS: u64 = 70_000;
+
+/// How long before the tick the waiter on watch stops sleeping.
+const WATCH_NS: u64 = 1_100_000;
 
 /// The longest nap, so that a clock that jumps forward, or a window that moves, is soon seen.
 const LONGEST_NAP_NS: u64 = 2_000_000;
@@ -17,14 +26,41 @@ const LONGEST_NAP_NS: u64 = 2_000_000;
 /// How often a stalled clock is looked at before the wait is given up.
 const STALLED_ROUNDS: u32 = 50_000;
 
+/// Whether one of a generator's waiters stays awake.
+#[derive(Debug, Default)]
+pub(crate) struct Watch(AtomicBool);
+
+/// The one waiter on watch, until it is dropped.
+struct OnWatch<'a>(&'a AtomicBool);
+
+impl Watch {
+    fn begin(&self) -> Option<OnWatch<'_>> {
+        // ORDERING: Relaxed, here and in `drop`; two on watch, or none for a moment, cost time only.
+        (!self.0.swap(true, Ordering::Relaxed)).then_some(OnWatch(&self.0))
+    }
+}
+
+impl Drop for OnWatch<'_> {
+    fn drop(&mut self) {
+        // ORDERING: Relaxed; see `begin`.
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
 /// Waits until the boot clock reads `target_ns`, which the caller has bounded.
 ///
 /// # Errors
 ///
 /// [`Refusal::ClockStalled`]: the clock stood still for as long as the wait was meant to last.
 ///
-/// Cost: sleeps, then yields for at most about 70 µs; a full core is never kept busy.
-pub(crate) fn until_boot_ns(clock: &dyn Clock, target_ns: u64) -> Result<(), Refusal> {
+/// Cost: one waiter of the generator yields for about a tick length, the others for about 70 µs.
+pub(crate) fn until_boot_ns(
+    clock: &dyn Clock,
+    watch: &Watch,
+    target_ns: u64,
+) -> Result<(), Refusal> {
+    let on_watch = watch.begin();
+    let awake_ns = if on_watch.is_some() { WATCH_NS } else { WAKE_SLACK_NS };
     let began_ns = clock.boot_ns();
     let wait_ns = target_ns.saturating_sub(began_ns);
     let (mut last_ns, mut asked_ns, mut rounds) = (began_ns, 0u64, 0u32);
@@ -40,35 +76,29 @@ pub(crate) fn until_boot_ns(clock: &dyn Clock, target_ns: u64) -> Result<(), Ref
         }
         rounds += 1;
         let left_ns = target_ns - now_ns;
-        if left_ns > WAKE_SLACK_NS {
-            let nap_ns = (left_ns - WAKE_SLACK_NS).min(LONGEST_NAP_NS);
+        if left_ns > awake_ns {
+            let nap_ns = (left_ns - awake_ns).min(LONGEST_NAP_NS);
             nap(Duration::from_nanos(nap_ns));
             asked_ns = asked_ns.saturating_add(nap_ns);
-        } else if rounds.is_multiple_of(16) {
-            give_way();
         } else {
-            sync::relax();
+            give_way();
         }
     }
 }
 
-#[cfg(not(feature = "loom"))]
+/// Sleeps.
 fn nap(duration: Duration) {
+    if cfg!(feature = "loom") {
+        return sync::relax();
+    }
     #[expect(clippy::disallowed_methods, reason = "the one bounded sleep of the issue path")]
     std::thread::sleep(duration);
 }
 
-#[cfg(feature = "loom")]
-fn nap(_: Duration) {
-    sync::relax();
-}
-
-#[cfg(not(feature = "loom"))]
+/// Offers the core to another thread.
 pub(crate) fn give_way() {
+    if cfg!(feature = "loom") {
+        return sync::relax();
+    }
     std::thread::yield_now();
-}
-
-#[cfg(feature = "loom")]
-pub(crate) fn give_way() {
-    sync::relax();
 }

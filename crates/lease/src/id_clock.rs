@@ -57,8 +57,8 @@ pub struct IdClock {
     time: Box<dyn Time>,
     /// Unix time minus boot time, in ns: the seed and all slewing since.
     offset_ns: AtomicI64,
-    /// The latest reading given, so that slewing back holds the clock instead of turning it.
-    latest_ns: AtomicI64,
+    /// What it read when it was slewed last: it holds there, instead of turning back.
+    floor_ns: AtomicI64,
     gauge: Gauge,
     watch: Mutex<Watch>,
     steps: AtomicU64,
@@ -96,7 +96,7 @@ impl IdClock {
         Arc::new(IdClock {
             time,
             offset_ns: AtomicI64::new(offset_ns),
-            latest_ns: AtomicI64::new(i64::MIN),
+            floor_ns: AtomicI64::new(i64::MIN),
             gauge,
             watch: Mutex::new(Watch { looked_ns: boot_ns, wall_offset_ns: 0, stepped: false }),
             steps: AtomicU64::new(0),
@@ -117,8 +117,13 @@ impl IdClock {
             self.steps.fetch_add(1, Ordering::Relaxed);
         }
         let slew_ns = slew(wall_offset_ns, elapsed_ns);
-        // ORDERING: Relaxed; see above. A reader that misses it reads as it did a moment ago.
-        self.offset_ns.store(offset_ns + slew_ns, Ordering::Relaxed);
+        if slew_ns != 0 {
+            let read_ns = narrow(i128::from(self.time.boot_ns()) + i128::from(offset_ns));
+            // ORDERING: Release, the floor before the offset it holds for: a reader that sees the
+            // new offset sees the floor too, and so reads no less than it did before.
+            self.floor_ns.fetch_max(read_ns, Ordering::Release);
+            self.offset_ns.store(offset_ns + slew_ns, Ordering::Release);
+        }
         *watch = Watch { looked_ns: boot_ns, wall_offset_ns: wall_offset_ns - slew_ns, stepped };
     }
 
@@ -137,11 +142,11 @@ impl IdClock {
 impl Clock for IdClock {
     fn now(&self) -> Moment {
         let boot_ns = self.time.boot_ns();
-        // ORDERING: Relaxed for both; each is one number, and the maximum makes readings ascend for
-        // all.
-        let offset_ns = self.offset_ns.load(Ordering::Relaxed);
+        // ORDERING: Acquire pairs with the Release of the offset in `discipline`; only loads, since a
+        // write that every cold call made would be shared by all threads.
+        let offset_ns = self.offset_ns.load(Ordering::Acquire);
         let read_ns = narrow(i128::from(boot_ns) + i128::from(offset_ns));
-        let unix_ns = self.latest_ns.fetch_max(read_ns, Ordering::Relaxed).max(read_ns);
+        let unix_ns = read_ns.max(self.floor_ns.load(Ordering::Acquire));
         Moment {
             unix_ms: unix_ns.div_euclid(1_000_000),
             sub_ms_ns: u32::try_from(unix_ns.rem_euclid(1_000_000)).unwrap_or(0),

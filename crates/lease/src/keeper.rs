@@ -409,7 +409,8 @@ impl Run {
             && self.machine.state() == State::Lost
             && board.trouble.is_none()
         {
-            board.trouble = Some("the window ran out before it could be renewed".to_owned());
+            board.trouble =
+                Some("the lease was lost: its window ran out, or the store went back".to_owned());
         }
         board.state = self.machine.state();
         let wakers = mem::take(&mut board.wakers);

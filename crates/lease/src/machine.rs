@@ -358,6 +358,11 @@ impl Machine {
             }
         };
         let Some((ask, sent)) = self.renewal.take() else { return };
+        // The store knows less than it once confirmed: it was rolled back, and may have granted our
+        // generator id from an earlier tick on. Uniqueness comes before availability.
+        if renewal.seq < ask.seq {
+            return self.lose(commands);
+        }
         let extended_ns = self.deadline_ns(renewal.until, &sent);
         let renew_ns = self.renew_ns(renewal.until, &sent);
         let Some(seat) = &mut self.seat else { return };

@@ -11,7 +11,7 @@ use super::word::{CLOSED, SWITCHING};
 use crate::sync::{self, Ordering};
 use crate::{Id, Moment, Refusal, Tick, TickError, wait};
 
-/// A batch that needs longer than this for itself is refused; only long ticks come near it.
+/// No batch needs longer than this for its own ticks: see [`Generator::batch_limit`].
 const LONGEST_OWN_WAIT: Duration = Duration::from_secs(1);
 
 /// What a turn found and reserved.
@@ -70,7 +70,7 @@ impl Generator {
         // A batch waits for its own further ticks as well as behind others.
         let own_ticks = (ids.len() as u64 - 1) / self.shape.cap;
         let own = Duration::from_nanos(own_ticks.saturating_mul(self.span.tick_ns));
-        let max_wait = self.max_wait.saturating_add(own.min(LONGEST_OWN_WAIT));
+        let max_wait = self.max_wait.saturating_add(own);
         let mut give_up_ns = None;
         while !ids.is_empty() {
             let mut turn = self.turn(ids.len() as u64, max_wait)?;
@@ -185,10 +185,12 @@ impl Generator {
         if needed <= max_wait {
             return Ok(());
         }
-        // What others have reserved lies at most a wait ahead; more means that the clock fell back.
+        // What others have reserved lies at most the longest wait ahead; more means that the clock
+        // fell back.
         let first_ahead = self.time_until(self.shape.tick(at).since(tick), left_ns);
         let tick_length = Duration::from_nanos(self.span.tick_ns);
-        if first_ahead > self.max_wait.max(max_wait).saturating_add(tick_length * 2) {
+        let longest = self.max_wait.max(max_wait).saturating_add(LONGEST_OWN_WAIT);
+        if first_ahead > longest.saturating_add(tick_length * 2) {
             let deficit_ms = u64::try_from(first_ahead.as_millis()).unwrap_or(u64::MAX);
             return Err(Refusal::ClockBehind { deficit_ms, retry_after: first_ahead });
         }
@@ -226,7 +228,7 @@ impl Generator {
             return Err(Refusal::TickFull { retry_after: wait });
         }
         self.counters.waited();
-        wait::until_boot_ns(&*self.clock, target_ns)
+        wait::until_boot_ns(&*self.clock, &self.watch, target_ns)
     }
 
     /// Nanoseconds that are left of the tick at this moment.
@@ -258,9 +260,19 @@ impl Generator {
         if rounds.is_multiple_of(64) { wait::give_way() } else { sync::relax() }
     }
 
+    /// The largest batch that can ever be served: at most [`MAX_BATCH`](Self::MAX_BATCH), and no
+    /// more than the ticks that begin within a second hold.
+    pub fn batch_limit(&self) -> usize {
+        let seconds_ns = u64::try_from(LONGEST_OWN_WAIT.as_nanos()).unwrap_or(u64::MAX);
+        let ticks = 1 + seconds_ns / self.span.tick_ns;
+        let ids = usize::try_from(ticks.saturating_mul(self.shape.cap)).unwrap_or(usize::MAX);
+        ids.min(Generator::MAX_BATCH)
+    }
+
     pub(super) fn check_batch(&self, n: usize) -> Result<(), Refusal> {
-        if n == 0 || n > Generator::MAX_BATCH {
-            let refusal = Refusal::BatchSize { asked: n, limit: Generator::MAX_BATCH };
+        let limit = self.batch_limit();
+        if n == 0 || n > limit {
+            let refusal = Refusal::BatchSize { asked: n, limit };
             self.counters.refused(refusal);
             return Err(refusal);
         }

@@ -141,6 +141,24 @@ fn a_batch_that_would_cross_the_end_of_the_window_is_refused_whole() {
 }
 
 #[test]
+fn a_value_drawn_past_the_tick_waits_for_its_tick_and_is_void_past_the_window() {
+    let layout = Layout::new(40, 22, 1).unwrap();
+    for (until, issued) in [(102, Some(101)), (101, None)] {
+        let (clock, generator) = opened(layout, 100, (0, until));
+        generator.next_ids(2).unwrap();
+        // What a caller holds that lost the race for the last id of the tick.
+        let drawn = generator.word.0.fetch_add(1, Ordering::Relaxed);
+        let settle = || generator.next_cold(Some(drawn), Duration::ZERO);
+        assert!(matches!(settle(), Err(Refusal::TickFull { .. })));
+        clock.advance_ms(1);
+        let id = settle();
+        assert_eq!(id.ok().map(|id| parts(&generator, id).0), issued, "{id:?}");
+        clock.advance_ms(1);
+        assert!(settle().map_or(true, |id| parts(&generator, id).0 == 102), "a passed tick");
+    }
+}
+
+#[test]
 fn no_call_after_the_deadline_returns_an_id() {
     let (clock, generator) = opened(Layout::DEFAULT, 100, (0, 1 << 40));
     let now_ns = clock.boot_ns();
@@ -259,6 +277,32 @@ fn batch_sizes_are_checked_before_anything_is_allocated() {
     }
     assert_eq!(generator.refusals()[Refusal::BatchSize { asked: 0, limit: 0 }.index()], 3);
     assert!(generator.next_ids_into(&mut []).is_err());
+}
+
+#[test]
+fn no_batch_is_taken_that_could_never_be_served() {
+    // 64 ids in 10 ms: 6,464 within a second.
+    let layout = Layout::new(51, 6, 6).unwrap();
+    let clock = ScriptedClock::at_ms(EPOCH + 1_000);
+    clock.advance_at_each_reading_ns(2_000_000);
+    let generator = Generator::new(Format::new(layout, 10, EPOCH).unwrap(), clock);
+    open(&generator, 3, (0, 1 << 40));
+    assert_eq!(generator.batch_limit(), 6_464);
+    assert_eq!(generator.next_ids(6_464).map(|ids| ids.len()), Ok(6_464));
+    let too_many = Err(Refusal::BatchSize { asked: 6_465, limit: 6_464 });
+    assert_eq!(generator.next_ids(6_465), too_many);
+    // Neither is one that a long tick would make wait for hours.
+    let daily = Format::new(layout, Format::MAX_TICK_MS, EPOCH).unwrap();
+    assert_eq!(Generator::new(daily, ScriptedClock::at_ms(EPOCH)).batch_limit(), 64);
+}
+
+#[test]
+fn a_large_batch_of_another_is_a_full_tick_and_no_clock_behind() {
+    let (_clock, generator) = opened(Layout::DEFAULT, 100, (0, 100_000));
+    assert!(matches!(generator.next_ids(400_000), Err(Refusal::ClockStalled { .. })));
+    // It reserved 98 ticks before the clock stood still.
+    assert!(matches!(generator.try_next_id(), Err(Refusal::TickFull { .. })));
+    assert!(matches!(generator.next_id(), Err(Refusal::TickFull { .. })));
 }
 
 #[test]

@@ -168,6 +168,23 @@ fn not_yours_closes_the_gate_at_once_and_service_resumes_with_another_lease() {
 }
 
 #[test]
+fn a_store_that_went_back_ends_the_lease() {
+    let (mut machine, mut cell) = held();
+    let due = renewal_time(&machine);
+    let first = asked_to_renew(&machine.step(&due, Event::Wake));
+    let older = cell.0.clone();
+    let answer = cell.renew(&first);
+    machine.step(&due, Event::Renewed(answer));
+    cell.0 = older; // restored from a backup, token and all
+    cell.0.token = first.next;
+    let ask = asked_to_renew(&machine.step(&at_ms(45_000), Event::Wake));
+    let answer = cell.renew(&ask);
+    assert!(answer.is_ok());
+    let commands = machine.step(&at_ms(45_010), Event::Renewed(answer));
+    assert!(matches!(commands[..], [Command::Close, ..]), "{commands:?}");
+}
+
+#[test]
 fn a_lost_answer_to_an_acquire_takes_no_second_generator_id() {
     let (mut machine, mut cell) = (machine(), OneCell::new());
     let ask = asked_to_acquire(&machine.step(&at_ms(1_000), Event::Start));
