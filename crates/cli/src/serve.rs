@@ -178,7 +178,9 @@ impl Serving {
             });
             service.serve(listener, signals.first()).await
         });
-        keeper.stop();
+        if let Err(not_released) = keeper.stop() {
+            note(not_released);
+        }
         // Calls that hang in the store do not keep the process.
         runtime.shutdown_background();
         match served.context("the listener failed")?.cut {

@@ -174,6 +174,11 @@ impl Generator {
         self
     }
 
+    /// Whether a forked child would be noticed: not without a guard, nor on a kernel before 4.14.
+    pub fn notices_forks(&self) -> bool {
+        self.page.guarded()
+    }
+
     /// The format of the ids it issues.
     pub fn format(&self) -> Format {
         self.format

@@ -31,8 +31,8 @@ const HOUSEKEEPING: Duration = Duration::from_millis(250);
 ///
 /// # Promise
 ///
-/// It acquires, renews, and after a loss acquires anew by itself, with another generator id; no
-/// restart is ever needed. Dropping it closes the gate and gives the lease back, best effort;
+/// It acquires, renews, and after a loss acquires anew by itself, under another generator id or in a
+/// later window; no restart is ever needed. Dropping it closes the gate and gives the lease back, best effort;
 /// [`stop`](Self::stop) waits for that.
 #[derive(Debug)]
 pub struct Keeper {
@@ -91,6 +91,21 @@ impl fmt::Display for NotReady {
 
 impl std::error::Error for NotReady {}
 
+/// Why a lease was not given back at the end. It ends by itself with its window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotReleased {
+    /// What the store answered last.
+    pub reason: String,
+}
+
+impl fmt::Display for NotReleased {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the lease was not given back and ends by itself: {}", self.reason)
+    }
+}
+
+impl std::error::Error for NotReleased {}
+
 #[derive(Debug)]
 struct Shared {
     generator: Arc<Generator>,
@@ -108,6 +123,8 @@ struct Board {
     trouble: Option<String>,
     retry_at_ms: Option<i64>,
     skew_ms: Option<i64>,
+    /// Why the last lease could not be given back.
+    not_released: Option<String>,
     stop: bool,
     ended: bool,
     wakers: Vec<Waker>,
@@ -136,6 +153,7 @@ impl Keeper {
                 trouble: None,
                 retry_at_ms: None,
                 skew_ms: None,
+                not_released: None,
                 stop: false,
                 ended: false,
                 wakers: Vec::new(),
@@ -221,21 +239,27 @@ impl Keeper {
         None
     }
 
-    /// Closes the gate, gives the lease back and waits until that is done: at most three attempts
-    /// at the store. Calling it again, or from several threads, does no harm.
-    pub fn stop(&self) {
+    /// Closes the gate, gives the lease back and waits until that is done: at most three attempts at
+    /// the store. Calling it again, or from several threads, does no harm.
+    ///
+    /// # Errors
+    ///
+    /// [`NotReleased`]: nothing is issued any more, but the store did not take the lease back; it ends
+    /// by itself with its window.
+    pub fn stop(&self) -> Result<(), NotReleased> {
         self.ask_to_stop();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match thread {
-            // The thread cannot have panicked beyond what it catches; there is nothing to add if it
-            // has.
-            Some(thread) => drop(thread.join()),
-            None => {
-                let mut board = self.shared.board();
-                while !board.ended {
-                    board = self.shared.wait(board, HOUSEKEEPING);
-                }
-            }
+        if let Some(thread) = thread {
+            // What the thread calls is caught if it panics; there is nothing to add if it does.
+            drop(thread.join());
+        }
+        let mut board = self.shared.board();
+        while !board.ended {
+            board = self.shared.wait(board, HOUSEKEEPING);
+        }
+        match &board.not_released {
+            Some(reason) => Err(NotReleased { reason: reason.clone() }),
+            None => Ok(()),
         }
     }
 
@@ -265,7 +289,9 @@ impl Shared {
     }
 
     fn is_ready(&self, board: &Board) -> bool {
-        matches!(board.state, State::Held | State::Draining)
+        // The window is gone as soon as the gate closes, whatever the board still says.
+        self.generator.window().is_some()
+            && matches!(board.state, State::Held | State::Draining)
             && !board.stop
             && os::boot_ns() < board.deadline_ns
     }
@@ -277,6 +303,15 @@ impl Shared {
             board.trouble.clone().unwrap_or_else(|| "no answer from the lease store yet".to_owned())
         };
         NotReady { reason }
+    }
+}
+
+impl Drop for Run {
+    /// Whatever ended the thread, nothing is issued once nobody renews.
+    fn drop(&mut self) {
+        self.shared.generator.close();
+        self.shared.board().ended = true;
+        self.shared.changed.notify_all();
     }
 }
 
@@ -304,9 +339,6 @@ impl Run {
             events.push_back(self.sleep());
             self.shared.clock.discipline();
         }
-        // Whatever the machine thinks, nothing is issued once nobody renews.
-        self.shared.generator.close();
-        self.shared.board().ended = true;
         self.publish();
     }
 
@@ -383,17 +415,17 @@ impl Run {
                 board.skew_ms = skew(renewal.reference_ms).or(board.skew_ms);
             }
             Event::Renewed(Err(error)) => {
-                match error {
-                    RenewError::NotYours { .. } | RenewError::OutOfRange => {
-                        board.outcomes.lost += 1;
-                    }
-                    _ => board.outcomes.not_renewed += 1,
+                if !matches!(error, RenewError::NotYours { .. } | RenewError::OutOfRange) {
+                    board.outcomes.not_renewed += 1;
                 }
                 board.trouble = Some(error.to_string());
             }
             Event::Released(Err(error @ ReleaseError::Outage(_))) => {
                 board.trouble = Some(error.to_string());
+                board.not_released = Some(error.to_string());
             }
+            // Given back, or not ours any more.
+            Event::Released(_) => board.not_released = None,
             _ => {}
         }
     }
@@ -405,10 +437,9 @@ impl Run {
         if let Some(error) = outside_time {
             board.trouble = Some(error.to_string());
         }
-        if board.state != State::Lost
-            && self.machine.state() == State::Lost
-            && board.trouble.is_none()
-        {
+        let lost = board.state != State::Lost && self.machine.state() == State::Lost;
+        board.outcomes.lost += u64::from(lost);
+        if lost && board.trouble.is_none() {
             board.trouble =
                 Some("the lease was lost: its window ran out, or the store went back".to_owned());
         }

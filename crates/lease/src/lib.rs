@@ -26,7 +26,7 @@ pub mod token;
 pub use cell::{Cell, CellError};
 pub use holder::{Holder, HolderError};
 pub use id_clock::IdClock;
-pub use keeper::{Keeper, NotReady, State, Status};
+pub use keeper::{Keeper, NotReady, NotReleased, State, Status};
 pub use range::RangeError;
 pub use store::{
     Acquire, AcquireError, Administer, Carries, Grant, LeaseEntry, LeaseStore, Meta, Mode, Outage,

@@ -15,7 +15,7 @@
 //! resume a lost lease from memory, or count the lease's real time from later than the first
 //! sending of the ask that was granted.
 
-use snowlease_core::{Closed, Format, Moment, Tick, Window};
+use snowlease_core::{Closed, Format, Moment, Tick, TickError, Window};
 
 use crate::rules;
 use crate::store::Carries;
@@ -217,10 +217,9 @@ impl Machine {
 
     /// Starts whatever is due, one call to the store at a time: a renewal before anything else.
     fn go_on(&mut self, now: &Moment, commands: &mut Vec<Command>) {
-        let Ok(tick) = self.format.tick_at(*now) else {
-            // Before the epoch or past the end of time no window can be asked for.
-            self.retry_ns = now.boot_ns.saturating_add(nanos(self.terms.attempt()));
-            return;
+        let tick = match self.format.tick_at(*now) {
+            Ok(tick) => tick,
+            Err(error) => return self.go_on_outside_time(now, error, commands),
         };
         if let Some(seat) = &self.seat
             && (tick >= seat.until || now.boot_ns >= seat.deadline_ns)
@@ -235,7 +234,12 @@ impl Machine {
             && !self.stopping
             && self.retired.is_none()
             && self.seat.as_ref().is_none_or(|seat| seat.draining);
-        let command = if renewal_due {
+        // What was granted and not used may be just what is wanted: it goes back first.
+        let gives_back = self.leaving.is_some() && self.seat.is_none();
+        let given_back = if gives_back { self.ask_to_release(tick) } else { None };
+        let command = if given_back.is_some() {
+            given_back
+        } else if renewal_due {
             self.ask_to_renew(now, tick)
         } else if wants_lease {
             self.ask_to_acquire(now, tick)
@@ -248,7 +252,29 @@ impl Machine {
         }
     }
 
+    /// Before the epoch and past the end of time there is no tick to ask for, and none to issue in.
+    fn go_on_outside_time(&mut self, now: &Moment, error: TickError, commands: &mut Vec<Command>) {
+        self.lose(commands);
+        if matches!(error, TickError::TimeEnd { .. }) {
+            // Every window is over: there is nothing to give back.
+            self.leaving = None;
+        }
+        if self.waiting_for_store || now.boot_ns < self.retry_ns {
+            return;
+        }
+        match self.ask_to_release(Tick(0)) {
+            Some(command) => {
+                self.waiting_for_store = true;
+                commands.push(command);
+            }
+            None => self.retry_ns = now.boot_ns.saturating_add(nanos(self.terms.attempt())),
+        }
+    }
+
     fn ask_to_acquire(&mut self, now: &Moment, tick: Tick) -> Option<Command> {
+        // What may have landed under an old key is over by now, or of no use any more.
+        let useful_ns = nanos(self.terms.window() - self.terms.margin() * 2);
+        self.key.take_if(|(_, sent)| now.boot_ns >= sent.at.boot_ns.saturating_add(useful_ns));
         let (request_key, _) =
             self.key.get_or_insert_with(|| (RequestKey::random(), Sent { at: *now, tick })).clone();
         let window = self.format.ticks_in_ms(millis(self.terms.window()));

@@ -61,15 +61,18 @@ pub fn kernel_time() -> Option<KernelTime> {
 
 /// Has the kernel wipe a generator's page in forked children.
 pub fn fork_guard() -> ForkGuard {
-    fn advise(start: *mut u8, bytes: usize, advice: libc::c_int) {
-        // SAFETY: the range is memory that the caller owns, whole pages of it, private and
-        // anonymous as all heap memory is. A kernel before 4.14 refuses the advice, and
-        // forks then go unnoticed.
-        unsafe { libc::madvise(start.cast(), bytes, advice) };
+    fn advise(start: *mut u8, bytes: usize, advice: libc::c_int) -> bool {
+        // SAFETY: the range is memory that the caller owns, whole pages of it (they are 64 KiB at
+        // most), private and anonymous as all heap memory is.
+        let answer = unsafe { libc::madvise(start.cast(), bytes, advice) };
+        answer == 0
     }
     ForkGuard {
         protect: |start, bytes| advise(start, bytes, libc::MADV_WIPEONFORK),
-        unprotect: |start, bytes| advise(start, bytes, libc::MADV_KEEPONFORK),
+        unprotect: |start, bytes| {
+            // Refused only where the other advice was refused too.
+            advise(start, bytes, libc::MADV_KEEPONFORK);
+        },
     }
 }
 
@@ -102,6 +105,7 @@ mod tests {
             .with_fork_guard(fork_guard());
         let window = Window::new(Format::DEFAULT.layout(), 5, Tick(0), Tick(1 << 41)).unwrap();
         generator.open(window, u64::MAX).unwrap();
+        assert!(generator.notices_forks());
         let before = generator.next_id().unwrap();
         // SAFETY: the child calls nothing but the generator, which takes no lock that another
         // thread of the parent could have held at the fork, and leaves without running

@@ -3,7 +3,7 @@
 //! The trait is blocking: a holder calls it from a thread of its own, so that nothing on an
 //! application's executor can starve a renewal, and a service calls it from its blocking threads.
 //! Every method returns within the time of one attempt that the store was made with, whatever the
-//! network or the disk does.
+//! network does; a disk that hangs in a sync is the one thing that a store in a file cannot bound.
 //!
 //! The decisions themselves are the same everywhere and live in [`rules`](crate::rules); a store
 //! makes each of them one atomic step. [`testing::suite`](crate::testing) checks all of this on any

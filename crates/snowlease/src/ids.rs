@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use snowlease_core::{Format, Generator, Id, Refusal};
-use snowlease_lease::{Keeper, LeaseStore, NotReady, Outage, Status, StoreStatus};
+use snowlease_lease::{Keeper, LeaseStore, NotReady, NotReleased, Outage, Status, StoreStatus};
 
 use crate::offload::Offload;
 
@@ -125,18 +125,27 @@ impl Ids {
     /// Stops issuing, for every handle, and gives the lease back: its generator id is free at once.
     ///
     /// Completes when the store has answered, or after three attempts at it.
-    pub async fn shutdown(self) {
+    ///
+    /// # Errors
+    ///
+    /// [`NotReleased`]: nothing is issued any more, but the store did not take the lease back. Nothing
+    /// needs to be done: it ends by itself with its window.
+    pub async fn shutdown(self) -> Result<(), NotReleased> {
         let keeper = Arc::clone(&self.keeper);
         keeper.ask_to_stop();
         match Offload::start(move || keeper.stop()) {
             Ok(stopped) => stopped.await,
             // No thread to wait on: the keeper's own is on its way all the same.
-            Err(_) => drop(self),
+            Err(error) => Err(NotReleased { reason: error.to_string() }),
         }
     }
 
     /// As [`shutdown`](Ids::shutdown), blocking.
-    pub fn shutdown_blocking(self) {
-        self.keeper.stop();
+    ///
+    /// # Errors
+    ///
+    /// As [`shutdown`](Ids::shutdown).
+    pub fn shutdown_blocking(self) -> Result<(), NotReleased> {
+        self.keeper.stop()
     }
 }

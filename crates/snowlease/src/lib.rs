@@ -9,7 +9,7 @@
 //! let id: snowlease::Id = ids.next_id()?;
 //! let many = ids.next_ids(1000)?;
 //! assert!(many.iter().all(|later| *later > id));
-//! ids.shutdown_blocking();
+//! ids.shutdown_blocking()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -33,7 +33,8 @@ pub use snowlease_core::{
 pub use snowlease_lease::id_clock::ClockStatus;
 pub use snowlease_lease::keeper::Outcomes;
 pub use snowlease_lease::{
-    Holder, Meta, Mode, NotReady, Outage, State, Status, StoreStatus, Terms, TermsError,
+    Holder, Meta, Mode, NotReady, NotReleased, Outage, State, Status, StoreStatus, Terms,
+    TermsError,
 };
 
 pub use connect::{ConnectError, Connector};
@@ -54,7 +55,7 @@ pub use ids::Ids;
 /// let ids = snowlease::connect("memory:").await?;
 /// let id = ids.next_id()?;
 /// # assert!(id.get() > 0);
-/// ids.shutdown().await;
+/// ids.shutdown().await?;
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

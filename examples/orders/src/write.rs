@@ -50,7 +50,7 @@ pub(crate) fn write(options: &Options) -> Result<()> {
     }
     let leases = ids.status().outcomes.granted;
     println!("done: {written} orders under {leases} leases, waited {waits} times for ids");
-    ids.shutdown_blocking();
+    ids.shutdown_blocking()?;
     Ok(())
 }
 

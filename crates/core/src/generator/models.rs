@@ -3,7 +3,9 @@
 //!
 //! Run by `cargo xtask test --only loom`, once as is and once with loads made read-modify-writes.
 //! The layouts are tiny, so that a tick fills and a window ends within a few steps. The store's
-//! part is played by a second generator that is opened where the first was closed.
+//! part is played by a second generator that is opened where the first was closed. Opening, closing
+//! and extending are not set against each other: one lock keeps them apart, and one keeper calls
+//! them.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
 
@@ -16,7 +18,7 @@ use crate::clock::ScriptedClock;
 
 const EPOCH: i64 = Format::DEFAULT.epoch_ms();
 
-/// Ticks of two ids, so that most calls move time.
+/// Ticks of four ids, so that a few calls fill one.
 fn tiny() -> Format {
     Format::new(Layout::new(40, 21, 2).unwrap(), 1, EPOCH).unwrap()
 }

@@ -13,19 +13,20 @@ const MAGIC: u64 = 0x534e_4f57_4c45_4153; // "SNOWLEAS"
 /// system interface; this crate has none.
 #[derive(Clone, Copy, Debug)]
 pub struct ForkGuard {
-    /// Has the pages of this range wiped in forked children.
-    pub protect: fn(start: *mut u8, bytes: usize),
+    /// Has the pages of this range wiped in forked children; whether the kernel does so.
+    pub protect: fn(start: *mut u8, bytes: usize) -> bool,
     /// Undoes `protect`, before the memory is given back.
     pub unprotect: fn(start: *mut u8, bytes: usize),
 }
 
 impl ForkGuard {
     /// No guard: a forked child is not noticed. For tests, and for systems without fork.
-    pub const NONE: ForkGuard = ForkGuard { protect: |_, _| {}, unprotect: |_, _| {} };
+    pub const NONE: ForkGuard = ForkGuard { protect: |_, _| false, unprotect: |_, _| {} };
 }
 
+/// Alone on its page, on kernels with pages of up to 64 KiB.
 #[derive(Debug)]
-#[repr(C, align(4096))]
+#[repr(C, align(65536))]
 struct Fields {
     /// First value of the running tick, or 0: go cold. (Tick 0 of generator id 0 starts at 0 as
     /// well; it is always served cold, which is right, only slower.)
@@ -39,6 +40,7 @@ struct Fields {
 pub(super) struct Page {
     fields: Box<Fields>,
     guard: ForkGuard,
+    guarded: bool,
 }
 
 impl Page {
@@ -48,8 +50,13 @@ impl Page {
             since: AtomicU64::new(0),
             magic: AtomicU64::new(MAGIC),
         });
-        (guard.protect)((&raw mut *fields).cast(), size_of::<Fields>());
-        Page { fields, guard }
+        let guarded = (guard.protect)((&raw mut *fields).cast(), size_of::<Fields>());
+        Page { fields, guard, guarded }
+    }
+
+    /// Whether a forked child would be noticed.
+    pub(super) fn guarded(&self) -> bool {
+        self.guarded
     }
 
     /// Whether this is a child that was forked after the page was made.

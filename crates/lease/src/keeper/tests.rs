@@ -56,7 +56,19 @@ fn a_store_that_goes_away_and_comes_back_costs_no_restart() {
     let after = keeper.generator().next_id().unwrap();
     assert!(after > before);
     assert_eq!(keeper.status().trouble, None);
-    assert_eq!(keeper.status().outcomes.granted, 2);
+    assert_eq!((keeper.status().outcomes.granted, keeper.status().outcomes.lost), (2, 1));
+    keeper.stop().unwrap();
+}
+
+#[test]
+fn a_stop_that_cannot_give_the_lease_back_says_so() {
+    let faulty = Arc::new(FaultyStore::scripted(memory(3), []));
+    let keeper = keep(Arc::clone(&faulty) as Arc<_>);
+    keeper.wait_ready(Duration::from_secs(5)).unwrap();
+    faulty.set_down(true);
+    let not_released = keeper.stop().unwrap_err();
+    assert!(not_released.to_string().contains("ends by itself"), "{not_released}");
+    assert_eq!(keeper.generator().next_id(), Err(Refusal::NoLease));
 }
 
 #[test]
@@ -108,11 +120,11 @@ fn a_stop_gives_the_lease_back_and_a_drop_does_too() {
     first.wait_ready(Duration::from_secs(5)).unwrap();
     second.wait_ready(Duration::from_secs(5)).unwrap();
     assert_eq!(held(), 2);
-    first.stop();
+    first.stop().unwrap();
     assert_eq!(held(), 1);
     assert_eq!(first.generator().next_id(), Err(Refusal::NoLease));
     assert!(first.wait_ready(Duration::from_secs(1)).is_err());
-    first.stop();
+    first.stop().unwrap();
     drop(second);
     eventually("the release after the drop", || held() == 0);
 }
@@ -125,7 +137,7 @@ fn a_pool_that_is_used_up_says_so_and_serves_when_one_is_freed() {
     let second = keep(Arc::clone(&store) as Arc<_>);
     let not_ready = second.wait_ready(Duration::from_millis(200)).unwrap_err();
     assert!(not_ready.reason.contains("all 1 generator ids are in use"), "{not_ready}");
-    first.stop();
+    first.stop().unwrap();
     second.wait_ready(Duration::from_secs(5)).unwrap();
 }
 

@@ -204,11 +204,53 @@ fn a_grant_that_comes_too_late_is_given_back_unused() {
     let (mut machine, mut cell) = (machine(), OneCell::new());
     let ask = asked_to_acquire(&machine.step(&at_ms(1_000), Event::Start));
     let answer = cell.acquire(&ask);
-    let commands = machine.step(&at_ms(70_000), Event::Acquired(answer));
-    // It asks anew first, and gives the old one back when that is done.
-    let ask = asked_to_acquire(&commands);
-    assert_eq!(ask.from, Tick(70_000));
+    let commands = machine.step(&at_ms(60_500), Event::Acquired(answer));
+    // It goes back before another one is asked for: it may be the only one there is.
+    let [Command::Release(ask)] = &commands[..] else { panic!("{commands:?}") };
+    assert_eq!(ask.unused_from, Tick(1_000));
+    let answer = cell.release(ask);
+    let commands = machine.step(&at_ms(60_510), Event::Released(answer));
+    assert_eq!(asked_to_acquire(&commands).from, Tick(60_510));
     assert_eq!(machine.state(), State::Acquiring);
+}
+
+#[test]
+fn a_key_is_not_asked_with_again_once_its_window_would_be_over() {
+    let mut machine = machine();
+    let first = asked_to_acquire(&machine.step(&at_ms(1_000), Event::Start)).request_key;
+    let unknown = || Event::Acquired(Err(AcquireError::Outage(Outage::unknown("no answer"))));
+    machine.step(&at_ms(4_000), unknown());
+    let again = asked_to_acquire(&machine.step(&at_ms(30_000), Event::Wake)).request_key;
+    assert_eq!(again, first);
+    machine.step(&at_ms(33_000), unknown());
+    let later = asked_to_acquire(&machine.step(&at_ms(90_000), Event::Wake)).request_key;
+    assert_ne!(later, first);
+}
+
+#[test]
+fn at_the_end_of_time_the_lease_is_lost_and_a_stop_ends() {
+    let end_ms = u64::try_from(Format::DEFAULT.end_ms() - EPOCH).unwrap();
+    let (mut machine, _cell) = held();
+    let commands = machine.step(&at_ms(end_ms), Event::Wake);
+    assert!(matches!(commands[..], [Command::Close]), "{commands:?}");
+    assert!(machine.wake_ns().unwrap() > at_ms(end_ms).boot_ns, "it would be woken at once");
+    machine.step(&at_ms(end_ms + 10), Event::Stop);
+    assert!(machine.is_done());
+
+    let (mut machine, _cell) = held();
+    machine.step(&at_ms(end_ms), Event::Stop);
+    let closed = Closed { generator_id: 4, unused_from: Tick(5_001) };
+    machine.step(&at_ms(end_ms), Event::Closed(closed));
+    assert!(machine.is_done());
+}
+
+#[test]
+fn a_clock_before_the_epoch_is_waited_for_and_not_asked_about_in_a_tight_loop() {
+    let mut machine = machine();
+    let before = Moment { unix_ms: 0, ..at_ms(1_000) };
+    assert!(machine.step(&before, Event::Start).is_empty());
+    assert!(machine.wake_ns().unwrap() > before.boot_ns);
+    asked_to_acquire(&machine.step(&at_ms(10_000), Event::Wake));
 }
 
 #[test]

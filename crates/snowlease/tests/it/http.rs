@@ -73,8 +73,8 @@ fn the_wire_is_not_on_the_way_of_an_id() {
     }
     let held = || store.list().unwrap().iter().filter(|lease| lease.held).count();
     assert_eq!(held(), 2);
-    first.shutdown_blocking();
-    second.shutdown_blocking();
+    first.shutdown_blocking().unwrap();
+    second.shutdown_blocking().unwrap();
     assert_eq!(held(), 0);
 }
 

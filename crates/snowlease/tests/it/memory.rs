@@ -48,7 +48,7 @@ fn shutting_down_frees_the_generator_id_and_refuses_from_then_on() {
     let before: HashSet<Id> = ids.next_ids(5_000).unwrap().into_iter().collect();
     // Somebody keeps the store alive, as a lease service would.
     let keeps_store = connector("freed").connect_blocking().unwrap();
-    ids.shutdown_blocking();
+    ids.shutdown_blocking().unwrap();
     assert_eq!(other.next_id(), Err(Refusal::NoLease));
     assert_eq!(other.status().state, State::Idle);
     assert!(other.ready_blocking(Duration::from_secs(1)).is_err());
@@ -74,7 +74,7 @@ fn async_connections_need_no_particular_runtime() {
         ids.ready().await.unwrap();
         assert!(ids.next_id().is_ok());
         let other = ids.clone();
-        ids.shutdown().await;
+        ids.shutdown().await.unwrap();
         assert!(other.ready().await.is_err());
     });
 }

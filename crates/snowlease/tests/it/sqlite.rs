@@ -23,7 +23,7 @@ fn ids_stay_unique_from_one_run_to_the_next() {
             last = id;
         }
         if run % 2 == 0 {
-            ids.shutdown_blocking();
+            ids.shutdown_blocking().unwrap();
         }
     }
 }
@@ -58,7 +58,7 @@ fn a_new_file_takes_the_format_asked_for_and_keeps_it() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}", folder.path().join("ids.db").display());
     let fleet = Format::new("t41g13s9".parse().unwrap(), 1, 1_704_067_200_000).unwrap();
-    connector(&url).format(fleet).connect_blocking().unwrap().shutdown_blocking();
+    connector(&url).format(fleet).connect_blocking().unwrap().shutdown_blocking().unwrap();
     let error = connector(&url).format(Format::DEFAULT).connect_blocking().unwrap_err();
     assert!(error.to_string().contains("t41g13s9"), "{error}");
     assert_eq!(connector(&url).connect_blocking().unwrap().format(), fleet);
