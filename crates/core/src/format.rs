@@ -110,6 +110,17 @@ impl Format {
         Ok(Tick(tick))
     }
 
+    /// The first tick that begins at or after this Unix millisecond: where a window ends that is to
+    /// last until then. At most the first tick past the time field, and 0 for times before the epoch.
+    pub const fn first_tick_from_ms(self, unix_ms: i64) -> Tick {
+        match self.tick_at_ms(unix_ms) {
+            Ok(tick) if self.unix_ms(tick) < unix_ms => Tick(tick.0 + 1),
+            Ok(tick) => tick,
+            Err(TickError::BeforeEpoch { .. }) => Tick(0),
+            Err(TickError::TimeEnd { .. }) => Tick(self.layout.max_tick() + 1),
+        }
+    }
+
     /// The Unix millisecond at which `tick` begins; `i64::MAX` if it begins later than that.
     pub const fn unix_ms(self, tick: Tick) -> i64 {
         let ms = self.epoch_ms as i128 + tick.0 as i128 * self.tick_ms as i128;
@@ -298,6 +309,9 @@ mod tests {
                     let next = format.unix_ms(Tick(tick.0 + 1));
                     prop_assert!(unix_ms < next || next == i64::MAX);
                     prop_assert!(tick.0 <= layout.max_tick());
+                    let first = format.first_tick_from_ms(unix_ms);
+                    prop_assert!(format.unix_ms(first) >= unix_ms);
+                    prop_assert!(first.0 == tick.0 || first.0 == tick.0 + 1);
                 }
                 Err(TickError::BeforeEpoch { .. }) => prop_assert!(unix_ms < epoch_ms),
                 Err(TickError::TimeEnd { end_ms }) => prop_assert!(unix_ms >= end_ms),

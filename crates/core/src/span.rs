@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Format, Id, Tick, TickError};
+use crate::{Format, Id};
 
 /// `[first, end)`: every id whose time lies in a half-open span of time, and no other.
 ///
@@ -46,12 +46,7 @@ impl IdSpan {
 /// The smallest id of the first tick that begins at or after `ms`.
 fn first_id_at(format: Format, ms: i64) -> Result<Id, SpanError> {
     let past = SpanError::TimeEnd { end_ms: format.end_ms() };
-    let tick = match format.tick_at_ms(ms) {
-        Ok(tick) if format.unix_ms(tick) < ms => Tick(tick.0 + 1),
-        Ok(tick) => tick,
-        Err(TickError::BeforeEpoch { .. }) => Tick(0),
-        Err(TickError::TimeEnd { .. }) => return Err(past),
-    };
+    let tick = format.first_tick_from_ms(ms);
     format.compose(crate::IdParts { tick, generator_id: 0, sequence: 0 }).map_err(|_| past)
 }
 

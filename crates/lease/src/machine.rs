@@ -277,11 +277,10 @@ impl Machine {
         self.key.take_if(|(_, sent)| now.boot_ns >= sent.at.boot_ns.saturating_add(useful_ns));
         let (request_key, _) =
             self.key.get_or_insert_with(|| (RequestKey::random(), Sent { at: *now, tick })).clone();
-        let window = self.format.ticks_in_ms(millis(self.terms.window()));
         Some(Command::Acquire(Acquire {
             request_key,
             from: tick,
-            until: tick.saturating_add(window).min(rules::end(self.format)),
+            until: self.window_end(now),
             format: self.format,
             holder: self.holder.clone(),
             now_ms: now.unix_ms,
@@ -289,21 +288,29 @@ impl Machine {
     }
 
     fn ask_to_renew(&mut self, now: &Moment, tick: Tick) -> Option<Command> {
+        let until = self.window_end(now);
         let seat = self.seat.as_ref()?;
-        let window = self.format.ticks_in_ms(millis(self.terms.window()));
         let (ask, _) = self.renewal.get_or_insert_with(|| {
             let ask = Renew {
                 generator_id: seat.generator_id,
                 token: seat.token.clone(),
                 seq: seat.seq,
                 next: seat.next.hash(),
-                until: tick.saturating_add(window),
+                until,
                 now_ms: now.unix_ms,
             };
             (ask, Sent { at: *now, tick })
         });
         ask.now_ms = now.unix_ms;
         Some(Command::Renew(ask.clone()))
+    }
+
+    /// The end of a window that lasts for the agreed time from now, in whole ticks: where ticks are
+    /// long, the next one is had before this one ends.
+    fn window_end(&self, now: &Moment) -> Tick {
+        let window_ms = i64::try_from(self.terms.window().as_millis()).unwrap_or(i64::MAX);
+        let end = self.format.first_tick_from_ms(now.unix_ms.saturating_add(window_ms));
+        end.min(rules::end(self.format))
     }
 
     fn ask_to_release(&mut self, tick: Tick) -> Option<Command> {
@@ -397,11 +404,12 @@ impl Machine {
         self.state = if seat.draining { State::Draining } else { State::Held };
         self.failures = 0;
         self.retry_ns = now.boot_ns;
+        // Confirmed as ours until `until`, whether or not that moved: within a long tick it does not.
+        seat.deadline_ns = seat.deadline_ns.max(extended_ns);
         match renewal.token {
             // Landed, with this sending or an earlier one of the same bytes.
             Carries::Next => {
                 seat.token = std::mem::replace(&mut seat.next, Token::random());
-                seat.deadline_ns = seat.deadline_ns.max(extended_ns);
                 seat.renew_ns = renew_ns.max(now.boot_ns);
             }
             // The cell was changed beside us: the next attempt starts from it, at once.
@@ -516,10 +524,6 @@ impl Machine {
 
 fn nanos(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-fn millis(duration: std::time::Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
 
+use snowlease_core::Layout;
+
 use super::*;
 use crate::rules::Decision;
 use crate::{Cell, Meta, Mode};
@@ -165,6 +167,44 @@ fn not_yours_closes_the_gate_at_once_and_service_resumes_with_another_lease() {
     let answer = cell.acquire(&ask);
     let commands = machine.step(&at_ms(21_020), Event::Acquired(answer));
     assert!(matches!(commands[..], [Command::Open { .. }]));
+}
+
+#[test]
+fn long_ticks_end_no_lease_and_leave_no_gap() {
+    // Ticks of an hour, windows of a minute; half a minute before the hour, and on.
+    let format = Format::new(Layout::DEFAULT, 3_600_000, EPOCH).unwrap();
+    let holder = Holder::new("web-1", "", "", "").unwrap();
+    let mut machine = Machine::new(Terms::DEFAULT, format, holder, 7);
+    let mut cell = OneCell::new();
+    cell.1.format = format;
+    let start_ms = 3_570_000;
+    let mut now_ms = start_ms;
+    let mut commands = machine.step(&at_ms(now_ms), Event::Start);
+    let (mut until, mut deadline_ns) = (Tick(0), 0);
+    while now_ms < start_ms + 400_000 {
+        let moment = at_ms(now_ms);
+        let event = match commands.pop() {
+            Some(Command::Acquire(ask)) => Event::Acquired(cell.acquire(&ask)),
+            Some(Command::Renew(ask)) => Event::Renewed(cell.renew(&ask)),
+            Some(Command::Open { window, deadline_ns: deadline }) => {
+                (until, deadline_ns) = (window.until(), deadline);
+                Event::Wake
+            }
+            Some(Command::Extend { until: longer, deadline_ns: later }) => {
+                (until, deadline_ns) = (longer, later);
+                Event::Wake
+            }
+            Some(other) => panic!("{other:?} after {} s", (now_ms - start_ms) / 1_000),
+            None => {
+                now_ms += 1_000;
+                let tick = format.tick_at(moment).unwrap();
+                assert!(tick < until && moment.boot_ns < deadline_ns, "{now_ms}: {until}");
+                Event::Wake
+            }
+        };
+        commands = machine.step(&at_ms(now_ms), event);
+    }
+    assert_eq!(machine.state(), State::Held);
 }
 
 #[test]
