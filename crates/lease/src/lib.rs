@@ -15,6 +15,7 @@ pub mod id_clock;
 pub mod keeper;
 pub mod machine;
 pub mod os;
+pub mod pool;
 pub mod range;
 pub mod rules;
 pub mod store;
@@ -27,6 +28,7 @@ pub use cell::{Cell, CellError};
 pub use holder::{Holder, HolderError};
 pub use id_clock::IdClock;
 pub use keeper::{Keeper, NotReady, NotReleased, State, Status};
+pub use pool::{CellState, Pool};
 pub use range::RangeError;
 pub use store::{
     Acquire, AcquireError, Administer, Carries, Grant, LeaseEntry, LeaseStore, Meta, Mode, Outage,

@@ -16,6 +16,13 @@ use crate::{
     Renew, RenewError, Renewal, Terms, TokenHash,
 };
 
+/// Why a lease is not the asker's: the cell carries another token.
+pub const TAKEN: &str =
+    "the generator id has another holder, or another copy of this one has renewed";
+
+/// Why a lease is not the asker's: the cell carries no token.
+pub const GIVEN_BACK: &str = "the generator id was released";
+
 /// What is to be done with a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision<T> {
@@ -67,7 +74,8 @@ pub fn acquire(
     if cell.token == token {
         return Some(Decision::Keep(grant(cell)));
     }
-    if cell.draining || cell.until > ask.from || ask.from < meta.floor || ask.from >= ask.until {
+    let open = may_be_granted(cell.draining, cell.until, ask.from) && ask.from >= meta.floor;
+    if !open || ask.from >= ask.until {
         return None;
     }
     let granted = Cell {
@@ -152,6 +160,11 @@ pub fn drain(cell: &Cell, draining: bool) -> Option<Cell> {
     (cell.draining != draining).then(|| Cell { draining, seq: cell.seq + 1, ..cell.clone() })
 }
 
+/// Whether a cell with this mark and `until` can be granted from this tick on.
+pub fn may_be_granted(draining: bool, until: Tick, from: Tick) -> bool {
+    !draining && until <= from
+}
+
 /// The first tick that no window reaches: the one after the time field. Of a time field of 63 bits
 /// the very last tick is not granted, since a cell keeps `until` in as many bits.
 pub fn end(format: Format) -> Tick {
@@ -211,9 +224,5 @@ pub fn entry(generator_id: u64, cell: Cell) -> LeaseEntry {
 }
 
 fn why_not(cell: &Cell) -> &'static str {
-    if cell.is_held() {
-        "the generator id has another holder, or another copy of this one has renewed"
-    } else {
-        "the generator id was released"
-    }
+    if cell.is_held() { TAKEN } else { GIVEN_BACK }
 }
