@@ -1,25 +1,20 @@
 //! From problems on the wire back to the errors of a store.
 
 use snowlease_core::{Format, Tick};
-use snowlease_lease::{Acquire, AcquireError, Outage, ReleaseError, RenewError};
+use snowlease_lease::{Acquire, AcquireError, Outage, ReleaseError, RenewError, rules};
 use snowlease_wire::{Code, Problem};
 
+use crate::StatusError;
 use crate::call::Failure;
 
-/// The reasons for which a lease is not the asker's, as the rules of every store give them.
-const REASONS: [&str; 2] = [
-    "the generator id has another holder, or another copy of this one has renewed",
-    "the generator id was released",
-];
-
-/// The reason if the service gives none of those.
+/// The reason if the service gives none that the rules of every store give.
 const OTHER_REASON: &str = "the service says that the lease is not this holder's";
 
 /// What is left when no answer says more: whether the call may have taken effect.
 pub(crate) fn outage(failure: &Failure) -> Outage {
     match failure {
         Failure::Unsent(detail) => Outage::unavailable(detail.clone()),
-        Failure::Lost(detail) => Outage::unknown(detail.clone()),
+        Failure::Lost(detail) | Failure::Senseless(detail) => Outage::unknown(detail.clone()),
         Failure::Refused(problem) => refused(problem),
         Failure::Foreign(status) => {
             let detail = format!(
@@ -30,6 +25,22 @@ pub(crate) fn outage(failure: &Failure) -> Outage {
             Outage { unknown: *status >= 500, detail }
         }
     }
+}
+
+/// Why a store does not say what it is for: trying again helps only where a lease service may be.
+pub(crate) fn no_status(failure: &Failure) -> StatusError {
+    let outage = outage(failure);
+    let elsewhere = match failure {
+        Failure::Unsent(_) | Failure::Lost(_) => false,
+        Failure::Senseless(_) => true,
+        // The path leads past the service, as through a proxy that adds or drops a part of it.
+        Failure::Refused(problem) => {
+            matches!(problem.known_code(), Some(Code::NotFound | Code::MethodNotAllowed))
+        }
+        // What is busy, or a proxy whose service is not there yet, may say something else later.
+        Failure::Foreign(status) => *status < 500 && !matches!(status, 408 | 425 | 429),
+    };
+    if elsewhere { StatusError::NoService(outage.detail) } else { StatusError::Outage(outage) }
 }
 
 fn refused(problem: &Problem) -> Outage {
@@ -91,5 +102,8 @@ pub(crate) fn not_released(failure: &Failure) -> ReleaseError {
 
 fn reason(problem: &Problem) -> &'static str {
     let told = problem.reason.as_deref();
-    REASONS.into_iter().find(|reason| Some(*reason) == told).unwrap_or(OTHER_REASON)
+    [rules::TAKEN, rules::GIVEN_BACK]
+        .into_iter()
+        .find(|reason| Some(*reason) == told)
+        .unwrap_or(OTHER_REASON)
 }

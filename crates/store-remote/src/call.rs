@@ -31,6 +31,8 @@ pub(crate) enum Failure {
     Unsent(String),
     /// It was sent, and what became of it is not known.
     Lost(String),
+    /// It was sent, and what answers does not talk as a lease service does.
+    Senseless(String),
     /// The service says no.
     Refused(Box<Problem>),
     /// Something that is no service of ours answers with this status.
@@ -92,7 +94,7 @@ impl Caller {
         let body = body.map_err(|_| self.lost("broke off in the middle of its answer"))?;
         if status.is_success() {
             return serde_json::from_slice(&body)
-                .map_err(|_| self.lost("gave an answer that makes no sense: check the URL"));
+                .map_err(|_| self.senseless("gave an answer that makes no sense: check the URL"));
         }
         match serde_json::from_slice::<Problem>(&body) {
             Ok(problem) => Err(Failure::Refused(Box::new(problem))),
@@ -124,7 +126,7 @@ impl Caller {
                 _ => self.lost("closed the connection before it answered"),
             },
             ureq::Error::Timeout(_) => self.lost("did not answer in time"),
-            _ => self.lost("did not answer as a service does: check the URL"),
+            _ => self.senseless("did not answer as a service does: check the URL"),
         }
     }
 
@@ -134,6 +136,10 @@ impl Caller {
 
     fn lost(&self, what: &str) -> Failure {
         Failure::Lost(format!("the lease service at {} {what}", self.base))
+    }
+
+    fn senseless(&self, what: &str) -> Failure {
+        Failure::Senseless(format!("the lease service at {} {what}", self.base))
     }
 }
 

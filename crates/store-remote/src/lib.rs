@@ -12,12 +12,13 @@ mod answer;
 mod call;
 mod url;
 
+use std::fmt;
 use std::time::Duration;
 
 use snowlease_core::{Format, Tick, Window};
 use snowlease_lease::{
     Acquire, AcquireError, Carries, Grant, Holder, LeaseEntry, LeaseStore, Meta, Mode, Outage,
-    Release, ReleaseError, Renew, RenewError, Renewal, StoreStatus,
+    Release, ReleaseError, Renew, RenewError, Renewal, StoreStatus, rules,
 };
 use snowlease_wire as wire;
 
@@ -57,7 +58,39 @@ impl RemoteStore {
     pub fn new(url: &str, attempt: Duration) -> Result<RemoteStore, UrlError> {
         Ok(RemoteStore { caller: Caller::new(url::base(url)?, attempt) })
     }
+
+    /// As [`status`](LeaseStore::status), for whoever connects: tells a service that is away from a
+    /// URL at which there is none, where trying again is of no use.
+    ///
+    /// # Errors
+    ///
+    /// See [`StatusError`].
+    pub fn inquire(&self) -> Result<StoreStatus, StatusError> {
+        let asked = self.caller.get::<wire::StoreDoc>("/store");
+        let doc = asked.map_err(|failure| answer::no_status(&failure))?;
+        status(doc).ok_or_else(|| StatusError::NoService(senseless().detail))
+    }
 }
+
+/// Why a service does not say what its store is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StatusError {
+    /// What answers at the URL is no lease service; the text says what it is. Correct the URL.
+    NoService(String),
+    /// Try again.
+    Outage(Outage),
+}
+
+impl fmt::Display for StatusError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StatusError::NoService(detail) => f.write_str(detail),
+            StatusError::Outage(outage) => outage.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for StatusError {}
 
 impl LeaseStore for RemoteStore {
     fn status(&self) -> Result<StoreStatus, Outage> {
@@ -68,7 +101,7 @@ impl LeaseStore for RemoteStore {
 
     fn acquire(&self, ask: &Acquire) -> Result<Grant, AcquireError> {
         // The wire says how long, not until when, so what is empty or too long is refused here.
-        if ask.from >= ask.until || ask.until.0 > ask.format.layout().max_tick() + 1 {
+        if ask.from >= ask.until || ask.until > rules::end(ask.format) {
             return Err(AcquireError::Window { from: ask.from, until: ask.until });
         }
         let lease: wire::Lease = self

@@ -9,9 +9,9 @@ use std::time::Duration;
 use snowlease_core::{Format, Tick};
 use snowlease_lease::{
     Acquire, AcquireError, Holder, LeaseStore, Outage, Release, ReleaseError, Renew, RenewError,
-    RequestKey, Token, os,
+    RequestKey, Token, os, rules,
 };
-use snowlease_store_remote::RemoteStore;
+use snowlease_store_remote::{RemoteStore, StatusError};
 
 use crate::support::Served;
 
@@ -197,6 +197,44 @@ fn another_server_does_nothing() {
 }
 
 #[test]
+fn a_url_at_which_there_is_no_service_is_told_from_one_that_is_away() {
+    let inquire = |url: &str| RemoteStore::new(url, ATTEMPT).unwrap().inquire().unwrap_err();
+    for manner in [
+        (|stream| html(stream, "404 Not Found")) as Manner,
+        |stream| html(stream, "200 OK"),
+        |stream| html(stream, "403 Forbidden"),
+        |stream| {
+            says(stream, "HTTP/1.1 302 Found\r\nLocation: http://x/\r\nConnection: close\r\n\r\n");
+        },
+        |stream| json(stream, "200 OK", "{}"),
+        |stream| says(stream, "SSH-2.0-OpenSSH_9.2p1\r\n\r\n"),
+    ] {
+        let error = inquire(&peer(manner));
+        let StatusError::NoService(detail) = error else { panic!("{error:?}") };
+        assert!(detail.contains("check the URL"), "{detail}");
+    }
+    for manner in [
+        (|stream| html(stream, "502 Bad Gateway")) as Manner,
+        |stream| html(stream, "429 Too Many Requests"),
+        |_| {},
+        |stream| {
+            let problem = r#"{"type":"","title":"","status":503,"detail":"d","code":"overloaded"}"#;
+            json(stream, "503 No", problem);
+        },
+    ] {
+        let error = inquire(&peer(manner));
+        assert!(matches!(error, StatusError::Outage(_)), "{error:?}");
+    }
+    // A path that is not the service's own, where a proxy adds or drops a part.
+    let served = Served::new(Format::DEFAULT, (0, 7));
+    let error = inquire(&format!("{}/prefix", served.url));
+    assert!(matches!(error, StatusError::NoService(_)), "{error:?}");
+    served.set_now(Format::DEFAULT.epoch_ms());
+    let remote = RemoteStore::new(&served.url, Duration::from_secs(5)).unwrap();
+    assert_eq!(remote.inquire().unwrap().meta.format, Format::DEFAULT);
+}
+
+#[test]
 fn the_code_of_a_problem_says_whether_it_may_have_landed() {
     let unknown = outages(&peer(|stream| {
         json(
@@ -268,13 +306,13 @@ fn the_service_refuses_a_clock_that_is_off_and_tells_why_a_lease_is_lost() {
     let (id, token) = (grant.generator_id, ask.request_key.token());
     let stranger = remote.renew(&Renew { generator_id: id, ..renew() });
     let Err(RenewError::NotYours { reason }) = stranger else { panic!("{stranger:?}") };
-    assert!(reason.contains("another holder"), "{reason}");
+    assert_eq!(reason, rules::TAKEN);
     let give_back =
         Release { generator_id: id, token, next: None, seq: 1, unused_from: grant.from };
     assert_eq!(remote.release(&give_back), Ok(()));
     let again = remote.release(&give_back);
     let Err(ReleaseError::NotYours { reason }) = again else { panic!("{again:?}") };
-    assert!(reason.contains("released"), "{reason}");
+    assert_eq!(reason, rules::GIVEN_BACK);
 }
 
 #[test]
