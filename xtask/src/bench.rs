@@ -25,6 +25,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let Some((_, package)) = SUITES.iter().find(|(name, _)| *name == suite) else {
         return Err(unknown("suite", suite, SUITES.iter().map(|(name, _)| *name)).into());
     };
+    // One suite starts the program as a user would.
+    tool::run(tool::cargo(&["build", "--release", "--package", "snowlease-cli"]))?;
     let mut command = tool::cargo(&["bench", "--package", package]);
     command.args(rest.iter().filter(|argument| *argument != RECORD));
     if !rest.iter().any(|argument| argument == RECORD) {
