@@ -6,6 +6,7 @@
 use std::fmt;
 
 use jiff::Timestamp;
+use snowlease_core::{Format, Tick};
 
 /// 2000-01-01T00:00:00Z: fewer milliseconds are seconds, or a mistake.
 const EARLIEST_DIGITS_MS: i64 = 946_684_800_000;
@@ -35,6 +36,42 @@ pub fn text(unix_ms: i64) -> Option<String> {
     Timestamp::from_millisecond(unix_ms).ok().map(|time| format!("{time:.3}"))
 }
 
+/// A text for people in which each `tick N` has its instant beside it, where the calendar has one.
+///
+/// Doing it twice does no harm.
+///
+/// # Example
+///
+/// ```
+/// # use snowlease_core::Format;
+/// # use snowlease_wire::time::beside_ticks;
+/// let text = beside_ticks("it grants again from tick 5", Format::DEFAULT);
+/// assert_eq!(text, "it grants again from tick 5 (2024-01-01T00:00:00.005Z)");
+/// ```
+pub fn beside_ticks(words: &str, format: Format) -> String {
+    const WORD: &str = "tick ";
+    let mut told = String::with_capacity(words.len() + 32);
+    let mut rest = words;
+    while let Some(at) = rest.find(WORD) {
+        let (before, after) = rest.split_at(at + WORD.len());
+        let digits = after.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, left) = after.split_at(digits);
+        told.push_str(before);
+        told.push_str(number);
+        if let Ok(tick) = number.parse()
+            && !left.starts_with(" (")
+            && let Some(instant) = text(format.unix_ms(Tick(tick)))
+        {
+            told.push_str(" (");
+            told.push_str(&instant);
+            told.push(')');
+        }
+        rest = left;
+    }
+    told.push_str(rest);
+    told
+}
+
 /// Reads an instant: RFC 3339 text with a zone, or Unix milliseconds from the year 2000 on.
 ///
 /// # Shape and units
@@ -58,6 +95,12 @@ pub fn text(unix_ms: i64) -> Option<String> {
 pub fn parse(text: &str) -> Result<i64, TimeError> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return digits(text);
+    }
+    if let Some(digits) = text.strip_prefix('-')
+        && !digits.is_empty()
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        return Err(TimeError::Negative);
     }
     check_shape(text)?;
     let time: Timestamp = text.parse().map_err(|_| TimeError::NoSuchTime)?;
@@ -124,8 +167,11 @@ fn check_shape(text: &str) -> Result<(), TimeError> {
 pub enum TimeError {
     /// There is no zone. Add `Z`, or an offset.
     NoZone,
-    /// The number would be before the year 2000 in milliseconds: seconds were meant. Add `000`.
+    /// The number would be before the year 2000 in milliseconds: seconds were meant. Add `000`, or
+    /// write an early time in RFC 3339.
     Seconds,
+    /// The number is negative. Write times before 1970 in RFC 3339.
+    Negative,
     /// The number is past the year 9999 in milliseconds: it is in a finer unit. Divide it.
     TooManyDigits,
     /// Finer than a millisecond. Round it.
@@ -143,7 +189,11 @@ impl fmt::Display for TimeError {
                 "the time has no zone: write it as 2026-05-01T12:00:00Z or with an offset, +02:00"
             }
             TimeError::Seconds => {
-                "the number looks like seconds: times are in milliseconds since 1970, add 000"
+                "the number looks like seconds: times are in milliseconds since 1970, add 000; one \
+                 before the year 2000 is written as 1999-12-31T23:59:59Z"
+            }
+            TimeError::Negative => {
+                "the number is negative: a time before 1970 is written as 1969-12-31T23:59:59Z"
             }
             TimeError::TooManyDigits => {
                 "the number is past the year 9999: times are in milliseconds since 1970, \
@@ -183,12 +233,38 @@ mod tests {
     }
 
     #[test]
+    fn ticks_have_their_instant_beside_them_once() {
+        let beside = |words| beside_ticks(words, Format::DEFAULT);
+        let told = "all 4 are in use: the first becomes free at tick 60000; widen the range";
+        let expected = "all 4 are in use: the first becomes free at tick 60000 \
+                        (2024-01-01T00:01:00.000Z); widen the range";
+        assert_eq!(beside(told), expected);
+        assert_eq!(beside(expected), expected);
+        assert_eq!(beside("tick 0"), "tick 0 (2024-01-01T00:00:00.000Z)");
+        for none in [
+            "",
+            "tick ",
+            "every id of this tick is taken",
+            "tick 18446744073709551615",
+            "tick 99999999999999999999999",
+        ] {
+            assert_eq!(beside(none), none);
+        }
+    }
+
+    #[test]
     fn what_is_not_exact_is_refused() {
-        use TimeError::{Malformed, NoSuchTime, NoZone, Seconds, TooFine, TooManyDigits};
+        use TimeError::{Malformed, Negative, NoSuchTime, NoZone, Seconds, TooFine, TooManyDigits};
         for (text, error) in [
             ("", Malformed),
             ("now", Malformed),
-            ("-1704067200000", Malformed),
+            ("-1704067200000", Negative),
+            ("-1", Negative),
+            ("-99999999999999999999", Negative),
+            ("-", Malformed),
+            ("--1", Malformed),
+            ("-+1", Malformed),
+            ("-1s", Malformed),
             ("+1704067200000", Malformed),
             ("１７０４０６７２０００００", Malformed),
             ("0", Seconds),

@@ -98,6 +98,9 @@ mod tests {
         assert_eq!(epoch_ms("1704067200000"), Ok(1_704_067_200_000));
         assert_eq!(epoch_ms("1970-01-01T00:00:00Z"), Ok(0));
         assert!(epoch_ms("0").is_err());
+        let fault = epoch_ms("-1000").unwrap_err();
+        assert!(fault.contains("1969-12-31T23:59:59Z"), "{fault}");
+        assert_eq!(epoch_ms("1969-12-31T23:59:59Z"), Ok(-1_000));
         assert!(epoch_ms("2024-01-01T00:00:00").is_err());
     }
 
