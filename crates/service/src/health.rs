@@ -42,7 +42,7 @@ pub(crate) async fn livez() -> Response {
     ),
 )]
 pub(crate) async fn readyz(State(shared): State<Arc<Shared>>) -> Result<Response, Failure> {
-    let standing = (shared.parts.standing)();
+    let standing = shared.standing();
     let remaining_ms = standing.remaining.map(millis);
     if shared.is_stopping() || !standing.ready {
         let reason = if shared.is_stopping() {

@@ -12,7 +12,7 @@ use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
-use snowlease_core::{Generator, Id, Refusal, TextForm};
+use snowlease_core::{Id, Refusal, TextForm};
 use snowlease_wire::{Code, Ids, Problem};
 
 use crate::accept::{Wanted, negotiate};
@@ -99,7 +99,7 @@ pub(crate) async fn issue_by_post(
 }
 
 fn limit(shared: &Shared) -> usize {
-    shared.parts.limits.batch.min(Generator::MAX_BATCH)
+    shared.parts.limits.batch.min(shared.parts.generator.batch_limit())
 }
 
 /// How many ids are wanted: `[1-9][0-9]*`, at most `limit`.
@@ -127,16 +127,16 @@ fn batch(n: Option<&str>, limit: usize) -> Result<usize, Failure> {
 
 /// Draws `n` ids without holding up the executor.
 async fn draw(shared: &Arc<Shared>, n: usize) -> Result<Vec<Id>, Failure> {
-    let refused = |refusal| reply::refused(refusal, &(shared.parts.standing)());
+    let refused = |refusal| {
+        shared.metrics.refused(refusal);
+        reply::refused(refusal, &shared.standing())
+    };
     let mut ids = Vec::with_capacity(n);
     if n <= ON_THE_SPOT {
         while ids.len() < n {
             match shared.parts.generator.try_next_id() {
                 Ok(id) => ids.push(id),
-                Err(Refusal::TickFull { .. }) => {
-                    shared.metrics.went_to_wait();
-                    break;
-                }
+                Err(Refusal::TickFull { .. }) => break,
                 Err(refusal) => return Err(refused(refusal)),
             }
         }

@@ -13,15 +13,16 @@ use axum::response::Response;
 use snowlease_core::{Format, Tick};
 use snowlease_lease::{
     Acquire, AcquireError, Carries, Grant, Holder, LeaseEntry, Release, Renew, RenewError,
-    RequestKey, Terms, Token, TokenHash,
+    RequestKey, Terms, Token, TokenHash, rules,
 };
 use snowlease_wire as wire;
-use snowlease_wire::{Code, Problem, time};
+use snowlease_wire::{Code, Problem};
 
 use crate::body::Json;
 use crate::metrics::Operation;
 use crate::reply::{self, Context, Failure, millis};
 use crate::shared::{Shared, generator_id};
+use crate::view::lease_line;
 
 /// Grants a generator id.
 ///
@@ -100,11 +101,10 @@ fn acquire(shared: &Shared, ask: wire::LeaseAsk) -> Result<Acquire, Failure> {
         return Err(context.not_granted(&AcquireError::Skew { ahead_ms }));
     }
     let from = format.tick_at_ms(now_ms).map_err(reply::no_tick)?;
-    let until = from.saturating_add(format.ticks_in_ms(millis(window)));
     Ok(Acquire {
         request_key,
         from,
-        until: until.min(end(format)),
+        until: window_end(format, now_ms, window),
         format,
         holder,
         // The reference, not the holder's clock: when a lease was granted is judged by one clock.
@@ -126,9 +126,11 @@ fn window(asked_ms: Option<u64>, terms: Terms) -> Result<Duration, Failure> {
     Ok(asked.min(terms.window()))
 }
 
-/// First tick past the time field.
-fn end(format: Format) -> Tick {
-    Tick(format.layout().max_tick() + 1)
+/// The end of a window that lasts for this long from now, in whole ticks: where ticks are long, the
+/// next one is had before this one ends.
+fn window_end(format: Format, now_ms: i64, length: Duration) -> Tick {
+    let length_ms = i64::try_from(millis(length)).unwrap_or(i64::MAX);
+    format.first_tick_from_ms(now_ms.saturating_add(length_ms)).min(rules::end(format))
 }
 
 /// How far a holder's clock is ahead of the reference, in ms.
@@ -212,9 +214,10 @@ pub(crate) async fn renew(
 
 /// First tick that no window may contain now, given how far a holder may be ahead.
 fn longest(shared: &Shared, ahead: Duration) -> Result<Tick, Failure> {
-    let length = millis(shared.parts.terms.window() + ahead);
-    let until = shared.now()?.saturating_add(shared.format.ticks_in_ms(length));
-    Ok(until.min(end(shared.format)))
+    // A clock outside of the format is no reference.
+    shared.now()?;
+    let length = shared.parts.terms.window() + ahead;
+    Ok(window_end(shared.format, shared.now_ms(), length))
 }
 
 fn token(secret: &wire::Secret) -> Result<Token, Failure> {
@@ -284,40 +287,13 @@ pub(crate) async fn list(
     let context = shared.context();
     let entries = listed.map_err(|outage| context.outage(&outage))?;
     let skews = shared.skews().clone();
-    let line = |entry| line(entry, now, context, &skews);
+    let line = |entry: LeaseEntry| {
+        let skew_ms = skews.get(&entry.generator_id).copied();
+        lease_line(entry, now, context.format, context.reference_ms, skew_ms)
+    };
     let leases = wire::Leases {
         leases: entries.into_iter().map(line).collect(),
         reference_ms: context.reference_ms,
     };
     Ok(reply::json(StatusCode::OK, &leases))
-}
-
-fn line(
-    entry: LeaseEntry,
-    now: Tick,
-    context: Context,
-    skews: &std::collections::HashMap<u64, i64>,
-) -> wire::LeaseLine {
-    let age_ms = context.reference_ms.saturating_sub(entry.granted_at_ms);
-    wire::LeaseLine {
-        generator_id: entry.generator_id,
-        holder: entry.holder.name().to_owned(),
-        machine: entry.holder.machine().to_owned(),
-        process: entry.holder.process().to_owned(),
-        region: entry.holder.region().to_owned(),
-        seq: entry.seq,
-        from: entry.from.0,
-        until: entry.until.0,
-        from_time: time::text(context.format.unix_ms(entry.from)),
-        until_time: time::text(context.format.unix_ms(entry.until)),
-        granted_at_ms: entry.granted_at_ms,
-        age_ms: u64::try_from(age_ms).unwrap_or(0),
-        skew_ms: skews.get(&entry.generator_id).copied().filter(|_| entry.held),
-        state: match (entry.draining, entry.held, entry.until > now) {
-            (true, _, _) => wire::State::Draining,
-            (false, true, true) => wire::State::Held,
-            (false, true, false) => wire::State::Expired,
-            (false, false, _) => wire::State::Free,
-        },
-    }
 }

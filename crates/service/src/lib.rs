@@ -17,6 +17,7 @@ mod ids;
 mod leases;
 mod metrics;
 mod openapi;
+mod patience;
 mod query;
 mod reply;
 mod scrape;
@@ -36,6 +37,7 @@ use snowlease_lease::{LeaseStore, Terms};
 pub use openapi::openapi_json;
 pub use serve::Drained;
 pub use standing::{ClockStanding, Standing};
+pub use view::{lease_line, store_doc};
 
 use shared::Shared;
 
@@ -77,7 +79,7 @@ impl std::fmt::Debug for Parts {
 /// Bounds that keep the service quick and its memory small, however much is asked of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The largest batch; at most [`Generator::MAX_BATCH`] counts.
+    /// The largest batch; no more than [`Generator::batch_limit`] counts.
     pub batch: usize,
     /// The largest body, in bytes.
     pub body: usize,
@@ -89,11 +91,14 @@ pub struct Limits {
     pub requests: usize,
     /// How many requests wait for ids at once; more are refused at once.
     pub waiters: usize,
-    /// How many calls that change the store are made at once, and eight times as many as those that
-    /// only read it; more wait.
+    /// How many calls that change the store are made at once; more wait. Calls that only read it
+    /// have an eighth of that number to themselves (one at least), so that they never crowd out a
+    /// renewal.
     pub store_calls: usize,
     /// How many connections are open at once; more wait to be accepted.
     pub connections: usize,
+    /// How long a peer may take nothing of its answers before its connection is closed.
+    pub write_timeout: Duration,
     /// How long requests may go on after the service was told to stop.
     pub drain: Duration,
 }
@@ -109,6 +114,7 @@ impl Limits {
         waiters: 64,
         store_calls: 64,
         connections: 2048,
+        write_timeout: Duration::from_secs(30),
         drain: Duration::from_secs(10),
     };
 }

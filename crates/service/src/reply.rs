@@ -1,5 +1,6 @@
 //! Answers: JSON, or a problem. Nothing a service answers may be kept by a cache.
 
+use std::fmt;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -8,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use snowlease_core::{Format, Refusal, Tick, TickError};
 use snowlease_lease::{AcquireError, Outage, ReleaseError, RenewError};
-use snowlease_wire::{Code, Problem, problem};
+use snowlease_wire::{Code, Problem, problem, time};
 
 use crate::standing::Standing;
 
@@ -104,6 +105,11 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    /// The words of an error, in which each tick has its instant beside it.
+    fn told(self, error: &impl fmt::Display) -> String {
+        time::beside_ticks(&error.to_string(), self.format)
+    }
+
     fn until(self, tick: Tick) -> Duration {
         let left_ms = self.format.unix_ms(tick).saturating_sub(self.reference_ms);
         Duration::from_millis(u64::try_from(left_ms).unwrap_or(0))
@@ -121,7 +127,7 @@ impl Context {
     }
 
     pub(crate) fn not_granted(self, error: &AcquireError) -> Failure {
-        let detail = error.to_string();
+        let detail = self.told(error);
         match error {
             AcquireError::Exhausted { total, earliest } => Failure::new(Code::Exhausted, detail)
                 .retry_after(earliest.map_or(self.retry, |tick| self.until(tick)))
@@ -151,7 +157,7 @@ impl Context {
     }
 
     pub(crate) fn not_renewed(self, error: &RenewError) -> Failure {
-        let detail = error.to_string();
+        let detail = self.told(error);
         match error {
             RenewError::NotYours { reason } => not_yours(reason, detail),
             RenewError::Quarantined { floor } => self.quarantined(*floor, detail),
@@ -161,7 +167,7 @@ impl Context {
     }
 
     pub(crate) fn not_released(self, error: &ReleaseError) -> Failure {
-        let detail = error.to_string();
+        let detail = self.told(error);
         match error {
             ReleaseError::NotYours { reason } => not_yours(reason, detail),
             ReleaseError::OutsideWindow { from, until } => {

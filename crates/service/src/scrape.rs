@@ -20,14 +20,14 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use snowlease_core::Refusal;
+use snowlease_lease::Pool;
 use snowlease_wire::Code;
 
 use crate::metrics::Operation;
 use crate::reply::{self, Failure};
 use crate::shared::Shared;
 use crate::standing::Standing;
-use crate::view::Pool;
+use crate::view::look;
 
 const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -63,7 +63,7 @@ async fn pool(shared: &Arc<Shared>) -> Option<Pool> {
     let now = shared.now().ok()?;
     let look = shared.store(Operation::List, move |store| {
         let _probe = probe;
-        Pool::of(store, now)
+        look(store, now)
     });
     let (_, pool) = tokio::time::timeout(STORE_PATIENCE, look).await.ok()?.ok()?.ok()?;
     Some(pool)
@@ -72,7 +72,6 @@ async fn pool(shared: &Arc<Shared>) -> Option<Pool> {
 /// All that is read at a scrape.
 #[derive(Debug)]
 struct Look {
-    refusals: [u64; Refusal::CODES.len()],
     waits: u64,
     days_left: f64,
     stopping: bool,
@@ -82,17 +81,12 @@ struct Look {
 
 impl Look {
     fn of(shared: &Shared, pool: Option<Pool>) -> Look {
-        let generator = &shared.parts.generator;
-        let mut refusals = generator.refusals();
-        // Those of them that went on to wait, and were not refused.
-        refusals[0] = refusals[0].saturating_sub(shared.metrics.waiting_refusals());
         let left_ms = shared.format.end_ms().saturating_sub(shared.now_ms());
         Look {
-            refusals,
-            waits: generator.waits(),
+            waits: shared.parts.generator.waits(),
             days_left: number(left_ms) / 86_400_000.0,
             stopping: shared.is_stopping(),
-            standing: (shared.parts.standing)(),
+            standing: shared.standing(),
             pool,
         }
     }
@@ -132,8 +126,6 @@ impl Sheet<'_> {
 impl Collector for Look {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut sheet = Sheet(encoder);
-        let refusals = Refusal::CODES.into_iter().zip(self.refusals);
-        sheet.counters(("refusals", "Calls that got no id, by reason"), "reason", refusals)?;
         sheet.counter("waits", "Calls that waited for a tick", Some(self.waits))?;
         sheet.gauge("days_left", "Days until the time field ends", Some(self.days_left))?;
         self.encode_standing(&mut sheet)?;

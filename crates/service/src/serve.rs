@@ -1,4 +1,5 @@
-//! Serving a listener: bounded connections, slow peers cut off, and an end that is bounded too.
+//! Serving a listener: bounded connections, peers that neither send nor take anything cut off, and
+//! an end that is bounded too.
 
 use std::future::Future;
 use std::io;
@@ -14,6 +15,7 @@ use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
 use crate::Service;
+use crate::patience::Patient;
 
 /// A peer may take this long for the head of a request, and stay idle between two; longer than the
 /// usual time between renewals, so that holders keep their connection.
@@ -59,6 +61,10 @@ impl Service {
                 accepted = listener.accept(), if connections.len() < limits.connections => {
                     match accepted {
                         Ok((stream, _)) => {
+                            // Answers are small and written at once: waiting for more only delays
+                            // them.
+                            let _ = stream.set_nodelay(true);
+                            let stream = Patient::new(stream, limits.write_timeout);
                             connections.spawn(talk(stream, service.clone(), stopping.clone()));
                         }
                         Err(error) => {
@@ -82,12 +88,10 @@ impl Service {
 
 /// One connection, to its end or to that of the request under way when the service stops.
 async fn talk(
-    stream: TcpStream,
+    stream: Patient<TcpStream>,
     service: TowerToHyperService<axum::Router>,
     mut stopping: watch::Receiver<()>,
 ) {
-    // Answers are small and written at once: waiting for more only delays them.
-    let _ = stream.set_nodelay(true);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)

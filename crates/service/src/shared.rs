@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use snowlease_core::{Format, Tick};
 use snowlease_lease::{LeaseStore, Outage, os};
-use snowlease_wire::Code;
+use snowlease_wire::{Code, time};
 use tokio::sync::Semaphore;
 
 use crate::Parts;
 use crate::metrics::{Metrics, Operation};
 use crate::reply::{self, Context, Failure};
+use crate::standing::Standing;
 
 pub(crate) struct Shared {
     pub(crate) parts: Parts,
@@ -62,6 +63,13 @@ impl Shared {
             reference_ms: self.now_ms(),
             retry: self.parts.terms.renew(),
         }
+    }
+
+    /// How the service's own lease stands, its reason in words for people.
+    pub(crate) fn standing(&self) -> Standing {
+        let mut standing = (self.parts.standing)();
+        standing.reason = time::beside_ticks(&standing.reason, self.format);
+        standing
     }
 
     /// Calls the store on a thread that may block.

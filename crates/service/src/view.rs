@@ -1,46 +1,81 @@
-//! `/store`: what the store was made for, and how it stands.
+//! What is shown of a store: `/store`, and the line of each lease.
+//!
+//! Pure but for the reading itself, so that a program that opens a store without a service shows the
+//! same.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use snowlease_core::Tick;
-use snowlease_lease::{LeaseStore, Mode, Outage, StoreStatus};
-use snowlease_wire::{self as wire, Problem, StoreDoc};
+use snowlease_core::{Format, Tick};
+use snowlease_lease::{CellState, LeaseEntry, LeaseStore, Mode, Outage, Pool, StoreStatus};
+use snowlease_wire::{self as wire, Problem, StoreDoc, time};
 
 use crate::metrics::Operation;
 use crate::query;
 use crate::reply::{self, Failure, millis};
 use crate::shared::Shared;
 
-/// How full the range of a store is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pool {
-    /// Generator ids that cannot be granted now.
-    pub(crate) used: u64,
-    /// All of them.
-    pub(crate) total: u64,
-    /// The end of the window in use that ends first.
-    pub(crate) earliest: Option<Tick>,
+/// Reads how a store and its range stand; blocks.
+pub(crate) fn look(store: &dyn LeaseStore, now: Tick) -> Result<(StoreStatus, Pool), Outage> {
+    let status = store.status()?;
+    let pool = Pool::of(&status.meta, &store.list()?, now);
+    Ok((status, pool))
 }
 
-impl Pool {
-    /// Reads it from a store, with the store's status; blocks.
-    pub(crate) fn of(store: &dyn LeaseStore, now: Tick) -> Result<(StoreStatus, Pool), Outage> {
-        let status = store.status()?;
-        let (first, last) = status.meta.range;
-        let mut pool =
-            Pool { used: 0, total: last.saturating_sub(first).saturating_add(1), earliest: None };
-        for entry in store.list()? {
-            if entry.draining || entry.until > now {
-                pool.used += 1;
-            }
-            if !entry.draining && entry.until > now {
-                pool.earliest = Some(pool.earliest.map_or(entry.until, |at| at.min(entry.until)));
-            }
-        }
-        Ok((status, pool))
+/// What `GET /store` says of a store that gives windows of this length.
+pub fn store_doc(status: StoreStatus, pool: Pool, window: Duration, reference_ms: i64) -> StoreDoc {
+    let StoreStatus { kind, meta, alarms } = status;
+    StoreDoc {
+        kind,
+        format: meta.format.into(),
+        generators: format!("{}-{}", meta.range.0, meta.range.1),
+        mode: match meta.mode {
+            Mode::Open => wire::Mode::Open,
+            Mode::Frozen => wire::Mode::Frozen,
+        },
+        floor: meta.floor.0,
+        longest_window: meta.longest_window,
+        used: pool.used,
+        total: pool.total,
+        earliest_expiry_ms: pool.earliest.map(|tick| meta.format.unix_ms(tick)),
+        alarms,
+        window_ms: millis(window),
+        reference_ms,
+    }
+}
+
+/// What `GET /generators` says of a cell at the tick `now`, which `reference_ms` is in.
+pub fn lease_line(
+    entry: LeaseEntry,
+    now: Tick,
+    format: Format,
+    reference_ms: i64,
+    skew_ms: Option<i64>,
+) -> wire::LeaseLine {
+    let age_ms = reference_ms.saturating_sub(entry.granted_at_ms);
+    wire::LeaseLine {
+        generator_id: entry.generator_id,
+        holder: entry.holder.name().to_owned(),
+        machine: entry.holder.machine().to_owned(),
+        process: entry.holder.process().to_owned(),
+        region: entry.holder.region().to_owned(),
+        seq: entry.seq,
+        from: entry.from.0,
+        until: entry.until.0,
+        from_time: time::text(format.unix_ms(entry.from)),
+        until_time: time::text(format.unix_ms(entry.until)),
+        granted_at_ms: entry.granted_at_ms,
+        age_ms: u64::try_from(age_ms).unwrap_or(0),
+        skew_ms: skew_ms.filter(|_| entry.held),
+        state: match CellState::of(&entry, now) {
+            CellState::Held => wire::State::Held,
+            CellState::Expired => wire::State::Expired,
+            CellState::Draining => wire::State::Draining,
+            CellState::Free => wire::State::Free,
+        },
     }
 }
 
@@ -62,26 +97,9 @@ pub(crate) async fn store(
 ) -> Result<Response, Failure> {
     query::read(query.as_deref(), [])?;
     let now = shared.now()?;
-    let read = shared.store(Operation::Status, move |store| Pool::of(store, now)).await?;
+    let read = shared.store(Operation::Status, move |store| look(store, now)).await?;
     let context = shared.context();
-    let (StoreStatus { kind, meta, alarms }, pool) =
-        read.map_err(|outage| context.outage(&outage))?;
-    let doc = StoreDoc {
-        kind,
-        format: meta.format.into(),
-        generators: format!("{}-{}", meta.range.0, meta.range.1),
-        mode: match meta.mode {
-            Mode::Open => wire::Mode::Open,
-            Mode::Frozen => wire::Mode::Frozen,
-        },
-        floor: meta.floor.0,
-        longest_window: meta.longest_window,
-        used: pool.used,
-        total: pool.total,
-        earliest_expiry_ms: pool.earliest.map(|tick| meta.format.unix_ms(tick)),
-        alarms,
-        window_ms: millis(shared.parts.terms.window()),
-        reference_ms: context.reference_ms,
-    };
+    let (status, pool) = read.map_err(|outage| context.outage(&outage))?;
+    let doc = store_doc(status, pool, shared.parts.terms.window(), context.reference_ms);
     Ok(reply::json(StatusCode::OK, &doc))
 }

@@ -1,12 +1,14 @@
 //! `/ids`: exactly as many as asked for, strictly ascending, or an error.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use snowlease_core::{Format, Id, Tick, Window};
 use snowlease_service::{Limits, Standing};
 use snowlease_wire::Code;
+use tokio::task::JoinHandle;
 
 use crate::support::{OWN, START, World};
 
@@ -58,11 +60,11 @@ async fn a_small_batch_that_crosses_a_tick_waits_and_is_exact() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_at_once_get_distinct_ids() {
-    let world = std::sync::Arc::new(World::new());
+    let world = Arc::new(World::new());
     world.clock.advance_at_each_reading_ns(50_000);
     let tasks: Vec<_> = (0..20)
         .map(|_| {
-            let world = std::sync::Arc::clone(&world);
+            let world = Arc::clone(&world);
             tokio::spawn(async move {
                 loop {
                     let answer = world.get("/ids?n=1500").await;
@@ -189,4 +191,98 @@ async fn too_many_that_wait_are_refused_at_once() {
     // What needs no waiting is not affected.
     assert_eq!(world.get("/ids?n=1000").await.ids().len(), 1000);
     assert!(Limits::DEFAULT.request_timeout > Duration::from_secs(3));
+}
+
+#[tokio::test]
+async fn a_narrow_format_bounds_the_batch() {
+    // 64 ids in 10 ms: those of a second and of the tick it begins in can be waited for.
+    let format = Format::new("t51g6s6".parse().unwrap(), 10, Format::DEFAULT.epoch_ms()).unwrap();
+    let world = World::of(format, Limits::DEFAULT);
+    world.clock.advance_at_each_reading_ns(1_000_000);
+    for n in ["6465", "10000", "10001"] {
+        let problem = world.get(&format!("/ids?n={n}")).await.problem(Code::BatchSize);
+        assert_eq!(problem.limit, Some(6464), "{n}");
+        assert!(problem.detail.contains("1 to 6464"), "{}", problem.detail);
+    }
+    assert_eq!(world.get("/ids?n=6464").await.ids().len(), 6464);
+    // The service's own limit holds where it is the lower one.
+    let world = World::of(format, Limits { batch: 100, ..Limits::DEFAULT });
+    assert_eq!(world.get("/ids?n=101").await.problem(Code::BatchSize).limit, Some(100));
+}
+
+/// Case: a queue of large batches made the clock look as if it had fallen back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn large_batches_in_a_row_do_not_look_like_a_clock_that_fell_back() {
+    let format = Format::new("t41g13s9".parse().unwrap(), 1, Format::DEFAULT.epoch_ms()).unwrap();
+    let limits = Limits { batch: 1 << 20, ..Limits::DEFAULT };
+    let world = Arc::new(World::of(format, limits));
+    world.clock.advance_at_each_reading_ns(20_000);
+    let ask = |n: usize| {
+        let world = Arc::clone(&world);
+        tokio::spawn(async move {
+            let answer = world.get(&format!("/ids?n={n}")).await;
+            if answer.status == StatusCode::OK {
+                return answer.ids();
+            }
+            let problem = answer.problem(Code::TickFull);
+            assert!(problem.retry_after_ms.is_some());
+            Vec::new()
+        })
+    };
+    // Up to a second of ids each, and single ones behind them.
+    let sizes = [400_000, 1, 512_000, 1, 1001, 1, 300_000, 1, 512_000, 1, 5_000, 1];
+    let tasks: Vec<_> = sizes.into_iter().map(ask).collect();
+    let (mut all, mut count) = (BTreeSet::new(), 0);
+    for task in tasks {
+        let ids = task.await.unwrap();
+        count += ids.len();
+        all.extend(ids);
+    }
+    assert!(count > 300_000, "{count}");
+    assert_eq!(all.len(), count);
+    let metrics = world.get("/metrics").await;
+    assert!(metrics.text().contains("snowlease_refusals_total{reason=\"clock-behind\"} 0"));
+}
+
+/// What the generator refuses on the way to a wait is no refusal of a call, and no count falls.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn refusals_are_those_of_callers_and_never_fall() {
+    let limits = Limits { waiters: 2, ..Limits::DEFAULT };
+    let world = Arc::new(World::with_limits(limits));
+    world.clock.advance_at_each_reading_ns(5_000);
+    let tasks: Vec<_> = (0..4)
+        .map(|_| {
+            let world = Arc::clone(&world);
+            tokio::spawn(async move {
+                let mut refused = 0;
+                for _ in 0..100 {
+                    let answer = world.get("/ids?n=1000").await;
+                    if answer.status != StatusCode::OK {
+                        let problem: snowlease_wire::Problem = answer.json();
+                        refused += u64::from(problem.code == "tick-full");
+                    }
+                }
+                refused
+            })
+        })
+        .collect();
+    let mut last = 0;
+    while !tasks.iter().all(JoinHandle::is_finished) {
+        let now = tick_full(&world).await;
+        assert!(now >= last, "{now} after {last}");
+        last = now;
+    }
+    let mut refused = 0;
+    for task in tasks {
+        refused += task.await.unwrap();
+    }
+    assert_eq!(tick_full(&world).await, refused);
+}
+
+/// The count of refusals for full ticks.
+async fn tick_full(world: &World) -> u64 {
+    let metrics = world.get("/metrics").await;
+    let name = "snowlease_refusals_total{reason=\"tick-full\"} ";
+    let line = metrics.text().lines().find_map(|line| line.strip_prefix(name));
+    line.unwrap().parse().unwrap()
 }

@@ -4,6 +4,7 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 use snowlease_core::{Format, Layout, Tick};
 use snowlease_lease::{Administer, Mode, Token};
+use snowlease_service::Limits;
 use snowlease_wire::{Code, FormatDoc};
 
 use crate::support::{START, World};
@@ -44,6 +45,8 @@ async fn a_fifth_holder_of_four_ids_is_told_when_to_come_again() {
     assert_eq!(problem.earliest, Some(START + 60_000));
     assert_eq!(problem.earliest_expiry_ms, Some(Format::DEFAULT.unix_ms(Tick(START + 60_000))));
     assert_eq!(problem.retry_after_ms, Some(56_000));
+    let told = format!("tick {} (2024-01-31T00:01:00.000Z);", START + 60_000);
+    assert!(problem.detail.contains(&told), "{}", problem.detail);
     world.pass_ms(56_000);
     world.lease("e").await;
 }
@@ -314,11 +317,30 @@ async fn a_quarantine_stops_grants_and_renewals_and_says_until_when() {
     let ask = json!({ "holder": "x" });
     let problem = world.post("/generators/lease", ask).await.problem(Code::Quarantined);
     assert_eq!((problem.floor, problem.retry_after_ms), (Some(floor.0), Some(90_000)));
+    assert!(problem.detail.contains(" (2024-01-31T00:01:30.000Z)"), "{}", problem.detail);
     world.pass_ms(1_000);
     let renew = json!({ "token": lease["token"], "seq": 1 });
     let path = format!("/generators/{}/renew", lease["generator_id"]);
     let problem = world.post(&path, renew).await.problem(Code::Quarantined);
     assert_eq!(problem.floor, Some(floor.0));
+    assert!(problem.detail.contains(" (2024-01-31T00:01:30.000Z)"), "{}", problem.detail);
+}
+
+/// Case: a window counted in ticks ended with the tick it began in, and renewals never got past it.
+#[tokio::test]
+async fn windows_of_long_ticks_last_past_the_end_of_a_tick() {
+    let hour_ms = 3_600_000;
+    let format = Format::new(Layout::DEFAULT, hour_ms, Format::DEFAULT.epoch_ms()).unwrap();
+    let world = World::of(format, Limits::DEFAULT);
+    let lease = world.lease("w").await;
+    assert_eq!(lease["until"], START + 1);
+    // Half a minute before the tick ends.
+    world.pass_ms(i64::from(hour_ms) - 30_000);
+    let renew = json!({ "token": lease["token"], "seq": 1 });
+    let path = format!("/generators/{}/renew", lease["generator_id"]);
+    let renewed: Value = world.post(&path, renew).await.json();
+    assert_eq!(renewed["until"], START + 2);
+    assert_eq!(world.lease("x").await["until"], START + 2);
 }
 
 #[tokio::test]

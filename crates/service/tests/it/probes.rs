@@ -27,15 +27,17 @@ async fn readiness_is_the_right_to_issue_and_says_why_not() {
     let ready: Value = world.get("/readyz").await.json();
     assert_eq!(ready, json!({ "ready": true, "generator_id": 9, "remaining_ms": 60_000 }));
     *world.standing.lock().unwrap() = Standing {
-        reason: "all 4 generator ids are in use".to_owned(),
+        reason: "all 4 generator ids are in use: the first becomes free at tick 5".to_owned(),
         retry_after: Some(Duration::from_millis(12_300)),
         ..Standing::default()
     };
     let answer = world.get("/readyz").await;
     assert_eq!(answer.header("retry-after"), "13");
     let problem = answer.problem(Code::NotReady);
-    assert_eq!(problem.reason.as_deref(), Some("all 4 generator ids are in use"));
-    assert!(problem.detail.contains("all 4 generator ids are in use"));
+    let told = "all 4 generator ids are in use: the first becomes free at tick 5 \
+                (2024-01-01T00:00:00.005Z)";
+    assert_eq!(problem.reason.as_deref(), Some(told));
+    assert!(problem.detail.contains(told));
     assert_eq!(world.store.calls(), 0);
 }
 

@@ -166,3 +166,58 @@ async fn a_connection_too_many_waits_for_its_turn() {
     drop(served.stop);
     assert_eq!(served.ended.await.unwrap().unwrap(), Drained { cut: 0 });
 }
+
+/// Case: enough peers that ask and never read, and not even `/livez` is let in any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_that_never_reads_loses_its_connection() {
+    let write_timeout = Duration::from_millis(100);
+    let world = World::with_limits(Limits { connections: 1, write_timeout, ..Limits::DEFAULT });
+    let served = serve(&world).await;
+    let address = served.address;
+    spawn_blocking(move || {
+        let mut deaf = connect(address);
+        // Far more answers than the buffers in between hold, from few bytes of requests.
+        send(&mut deaf, &"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1000));
+        let mut next = connect(address);
+        send(&mut next, IDS);
+        assert!(read_until(&mut next, "]}").starts_with("HTTP/1.1 200 OK"));
+        drop(deaf);
+    })
+    .await
+    .unwrap();
+    drop(served.stop);
+    assert_eq!(served.ended.await.unwrap().unwrap(), Drained { cut: 0 });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_that_reads_slowly_gets_its_whole_answer() {
+    let write_timeout = Duration::from_millis(500);
+    let world = World::with_limits(Limits { write_timeout, ..Limits::DEFAULT });
+    let served = serve(&world).await;
+    let address = served.address;
+    spawn_blocking(move || {
+        let mut slow = connect(address);
+        let ask = "GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n";
+        let last = "GET /openapi.json HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        send(&mut slow, &format!("{}{last}", ask.repeat(299)));
+        let (mut bytes, mut heads) = (vec![0; 1 << 20], 0);
+        loop {
+            // Longer than the limit altogether, and never without taking something.
+            std::thread::park_timeout(Duration::from_millis(50));
+            match slow.read(&mut bytes).unwrap() {
+                0 => break,
+                read => heads += count(&bytes[..read], b"HTTP/1.1 200 OK"),
+            }
+        }
+        // A head may lie across the end of what was read at once.
+        assert!((280..=300).contains(&heads), "{heads}");
+    })
+    .await
+    .unwrap();
+    drop(served.stop);
+    assert_eq!(served.ended.await.unwrap().unwrap(), Drained { cut: 0 });
+}
+
+fn count(bytes: &[u8], word: &[u8]) -> usize {
+    bytes.windows(word.len()).filter(|found| *found == word).count()
+}

@@ -44,7 +44,10 @@ impl World {
     }
 
     pub(crate) fn with_limits(limits: Limits) -> World {
-        let format = Format::DEFAULT;
+        World::of(Format::DEFAULT, limits)
+    }
+
+    pub(crate) fn of(format: Format, limits: Limits) -> World {
         let store = Arc::new(Switch::new(MemoryStore::new(format, (0, 3)).unwrap()));
         let now_ms = format.unix_ms(Tick(START));
         let clock = ScriptedClock::at_ms(now_ms);
