@@ -3,9 +3,9 @@
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use comfy_table::{ContentArrangement, Table, presets};
-use snowlease_core::Format;
-use snowlease_lease::{LeaseEntry, LeaseStore, os};
-use snowlease_wire::time::text;
+use snowlease_lease::pool::judging_tick;
+use snowlease_lease::{LeaseStore, os};
+use snowlease_service::lease_line;
 use snowlease_wire::{LeaseLine, Leases, State};
 
 use crate::output;
@@ -67,34 +67,10 @@ impl Lease {
 fn of_store(store: &dyn LeaseStore) -> Result<Leases> {
     let format = store.status()?.meta.format;
     let now_ms = os::wall_ms();
-    let lines = store.list()?.into_iter().map(|entry| line(entry, format, now_ms));
+    let now = judging_tick(format, now_ms);
+    let entries = store.list()?.into_iter();
+    let lines = entries.map(|entry| lease_line(entry, now, format, now_ms, None));
     Ok(Leases { leases: lines.collect(), reference_ms: now_ms })
-}
-
-fn line(entry: LeaseEntry, format: Format, now_ms: i64) -> LeaseLine {
-    let until_ms = format.unix_ms(entry.until);
-    let state = match entry {
-        LeaseEntry { draining: true, .. } => State::Draining,
-        LeaseEntry { held: false, .. } => State::Free,
-        _ if until_ms <= now_ms => State::Expired,
-        _ => State::Held,
-    };
-    LeaseLine {
-        generator_id: entry.generator_id,
-        holder: entry.holder.name().to_owned(),
-        machine: entry.holder.machine().to_owned(),
-        process: entry.holder.process().to_owned(),
-        region: entry.holder.region().to_owned(),
-        seq: entry.seq,
-        from: entry.from.0,
-        until: entry.until.0,
-        from_time: text(format.unix_ms(entry.from)),
-        until_time: text(until_ms),
-        granted_at_ms: entry.granted_at_ms,
-        age_ms: u64::try_from(now_ms.saturating_sub(entry.granted_at_ms)).unwrap_or(0),
-        skew_ms: None,
-        state,
-    }
 }
 
 const COLUMNS: [&str; 8] =
@@ -155,36 +131,29 @@ fn age(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use snowlease_core::Tick;
-    use snowlease_lease::Holder;
+    use snowlease_core::{Format, Tick};
+    use snowlease_lease::{Holder, LeaseEntry};
 
-    fn entry(held: bool, draining: bool, until: u64) -> LeaseEntry {
-        LeaseEntry {
+    /// What a list of this one lease says, five seconds after it was granted.
+    fn list(holder: Holder) -> Leases {
+        let format = Format::DEFAULT;
+        let entry = LeaseEntry {
             generator_id: 7,
             from: Tick(1),
-            until: Tick(until),
+            until: Tick(60_000),
             seq: 1,
-            held,
-            draining,
-            granted_at_ms: Format::DEFAULT.epoch_ms(),
-            holder: Holder::new("web", "host-1", "42", "eu").unwrap(),
-        }
-    }
-
-    #[test]
-    fn states_follow_from_the_cell_and_the_clock() {
-        let now_ms = Format::DEFAULT.epoch_ms() + 1_000;
-        let state = |entry| line(entry, Format::DEFAULT, now_ms).state;
-        assert_eq!(state(entry(true, false, 1_001)), State::Held);
-        assert_eq!(state(entry(true, false, 1_000)), State::Expired);
-        assert_eq!(state(entry(false, false, 1_001)), State::Free);
-        assert_eq!(state(entry(true, true, 1_001)), State::Draining);
+            held: holder != Holder::nobody(),
+            draining: false,
+            granted_at_ms: format.epoch_ms(),
+            holder,
+        };
+        let line = lease_line(entry, Tick(5_000), format, format.epoch_ms() + 5_000, None);
+        Leases { leases: vec![line], reference_ms: 0 }
     }
 
     #[test]
     fn the_table_has_a_line_a_lease() {
-        let lines = vec![line(entry(true, false, 60_000), Format::DEFAULT, 1_704_067_205_000)];
-        let table = table(&Leases { leases: lines, reference_ms: 0 });
+        let table = table(&list(Holder::new("web", "host-1", "42", "eu").unwrap()));
         assert_eq!(table.lines().count(), 2, "{table}");
         assert!(table.contains("2024-01-01T00:01:00.000Z") && table.contains("5s"), "{table}");
         assert!(table.contains("region"), "{table}");
@@ -192,10 +161,7 @@ mod tests {
 
     #[test]
     fn a_column_in_which_nothing_is_said_is_left_out() {
-        let mut nobody = entry(false, false, 60_000);
-        nobody.holder = Holder::nobody();
-        let lines = vec![line(nobody, Format::DEFAULT, 1_704_067_205_000)];
-        let table = table(&Leases { leases: lines, reference_ms: 0 });
+        let table = table(&list(Holder::nobody()));
         assert!(!table.contains("region") && !table.contains("holder"), "{table}");
     }
 

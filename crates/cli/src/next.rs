@@ -5,13 +5,14 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use snowlease::{Connector, Ids, Refusal};
 use snowlease_core::{Id, TextForm};
 use snowlease_lease::os;
 use snowlease_wire as wire;
 use snowlease_wire::Code;
+use snowlease_wire::time::beside_ticks;
 
 use crate::client::{Client, Refused};
 use crate::output::Answer;
@@ -59,9 +60,13 @@ impl Next {
             }
             Asked::Store(url) => {
                 // The library makes a store where there is none, but does not say so.
-                drop(stores::open_or_create(&url, Wanted::ANY)?);
-                let ids = Connector::new(url).name("snowlease next").connect_blocking()?;
-                let done = print(self.n, self.form, |left| from_store(&ids, left));
+                let format = stores::open_or_create(&url, Wanted::ANY)?.status()?.meta.format;
+                let ids = Connector::new(url)
+                    .name("snowlease next")
+                    .connect_blocking()
+                    .map_err(|error| anyhow!("{}", beside_ticks(&error.to_string(), format)))?;
+                let mut batch = BATCH;
+                let done = print(self.n, self.form, |left| from_store(&ids, left, &mut batch));
                 // What could not be given back ends by itself; the ids are here all the same.
                 let _ = ids.shutdown_blocking();
                 done
@@ -116,16 +121,21 @@ fn checked(texts: &[String], n: u64) -> Result<Vec<Id>> {
     }
 }
 
-fn from_store(ids: &Ids, left: u64) -> Result<Vec<Id>> {
-    let n = usize::try_from(left.min(BATCH))?;
+/// A batch of at most `left` ids; `batch` is lowered to what the format gives at once.
+fn from_store(ids: &Ids, left: u64, batch: &mut u64) -> Result<Vec<Id>> {
     let until_ns = deadline();
     loop {
-        match ids.next_ids(n) {
+        let n = left.min(*batch);
+        match ids.next_ids(usize::try_from(n)?) {
             Ok(ids) => return Ok(ids),
+            Err(Refusal::BatchSize { limit, .. }) if (1..n).contains(&(limit as u64)) => {
+                *batch = limit as u64;
+            }
             Err(refusal) if refusal.retry_after().is_some_and(|wait| waited(wait, until_ns)) => {}
             Err(Refusal::NoLease | Refusal::WindowEnd) => {
                 let trouble = ids.status().trouble;
-                bail!("{}", trouble.as_deref().unwrap_or("there is no lease: try again"));
+                let trouble = trouble.as_deref().unwrap_or("there is no lease: try again");
+                bail!("{}", beside_ticks(trouble, ids.format()));
             }
             Err(refusal) => return Err(refusal.into()),
         }

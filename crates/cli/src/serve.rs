@@ -15,13 +15,14 @@ use clap::Args;
 use snowlease_core::{Format, Generator};
 use snowlease_lease::{Holder, IdClock, Keeper, LeaseStore, Meta, State, Terms, os};
 use snowlease_service::{Limits, Parts, Service, Standing};
+use snowlease_wire::time::beside_ticks;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::logs;
 use crate::output::{self, note};
 use crate::settings::keys::{self, Key};
-use crate::settings::{Flags, Keys, Settings, hide_secrets};
+use crate::settings::{Flags, Keys, Origin, Setting, Settings, hide_secrets};
 use crate::stores::{self, Wanted};
 use crate::time::{YEAR_MS, told};
 use crate::usage::Usage;
@@ -119,6 +120,17 @@ fn warn_of_the_end(format: Format) {
     }
 }
 
+/// A narrow format gives less at once than was asked for; the default is only a bound.
+fn warn_of_the_batch(batch: &Setting<usize>, limit: usize) {
+    if batch.value > limit && batch.origin != Origin::Default {
+        note(format_args!(
+            "warning: {} {}: a request gets {limit} ids of this format at most",
+            batch.origin.of(&keys::MAX_IDS_PER_REQUEST),
+            batch.value
+        ));
+    }
+}
+
 /// Whoever reaches the service gets ids and leases: beyond this machine that must be said.
 fn check_exposure(settings: &Settings) -> Result<(), Usage> {
     let listen = settings.listen.value;
@@ -159,7 +171,7 @@ struct Serving {
     environment: Option<String>,
     terms: Terms,
     holder: Holder,
-    batch: usize,
+    batch: Setting<usize>,
 }
 
 impl Serving {
@@ -169,6 +181,7 @@ impl Serving {
         let signals = runtime.block_on(async { Signals::new() })?;
         let line = self.line(listener.local_addr()?);
         let keeper = Arc::new(self.keeper()?);
+        warn_of_the_batch(&self.batch, keeper.generator().batch_limit());
         let service = self.service(&keeper);
         let served = runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -212,7 +225,7 @@ impl Serving {
             range: self.meta.range,
             region: self.holder.region().to_owned(),
             wall_ms: Arc::new(os::wall_ms),
-            limits: Limits { batch: self.batch, ..Limits::DEFAULT },
+            limits: Limits { batch: self.batch.value, ..Limits::DEFAULT },
         })
     }
 
@@ -242,7 +255,11 @@ fn tell_start(keeper: &Keeper, line: &str) {
         Ok(()) => note(line),
         // It was stopped meanwhile, and says so itself.
         Err(_) if keeper.status().state == State::Idle => {}
-        Err(not_ready) => note(format_args!("{line}; no ids yet: {not_ready}")),
+        Err(not_ready) => {
+            let format = keeper.generator().format();
+            let reason = beside_ticks(&not_ready.to_string(), format);
+            note(format_args!("{line}; no ids yet: {reason}"));
+        }
     }
 }
 

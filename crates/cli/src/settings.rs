@@ -41,7 +41,7 @@ pub(crate) struct Settings {
     pub(crate) environment: Option<String>,
     pub(crate) terms: Terms,
     pub(crate) holder: Holder,
-    pub(crate) max_ids_per_request: usize,
+    pub(crate) max_ids_per_request: Setting<usize>,
     pub(crate) insecure: bool,
     pub(crate) log: EnvFilter,
     pub(crate) shown: Shown,
@@ -71,9 +71,7 @@ impl Settings {
             environment: environment.map(|setting| setting.value),
             terms,
             holder,
-            max_ids_per_request: resolver
-                .required(&keys::MAX_IDS_PER_REQUEST, read::max_ids)?
-                .value,
+            max_ids_per_request: resolver.required(&keys::MAX_IDS_PER_REQUEST, read::max_ids)?,
             insecure: resolver.required(&keys::INSECURE, read::switch)?.value,
             log: resolver.required(&keys::LOG, logs::parse)?.value,
             shown: resolver.shown,

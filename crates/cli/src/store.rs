@@ -8,7 +8,9 @@ use std::fmt::Write;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use snowlease_lease::{LeaseStore, Mode, os, rules};
+use snowlease_lease::pool::judging_tick;
+use snowlease_lease::{LeaseStore, Pool, Terms, os, rules};
+use snowlease_service::store_doc;
 use snowlease_wire::{self as wire, FormatDoc, StoreDoc};
 
 use crate::output;
@@ -200,30 +202,13 @@ impl From<StoreDoc> for Facts {
 }
 
 impl Facts {
+    /// What a service would say of this store.
     fn of_store(store: &dyn LeaseStore) -> Result<Facts> {
         let status = store.status()?;
-        let (meta, now_ms) = (status.meta, os::wall_ms());
-        let in_use = |entry: &snowlease_lease::LeaseEntry| {
-            entry.draining || meta.format.unix_ms(entry.until) > now_ms
-        };
-        let used = store.list()?.iter().filter(|entry| in_use(entry)).count();
-        Ok(Facts {
-            kind: status.kind,
-            format: meta.format.into(),
-            generators: format!("{}-{}", meta.range.0, meta.range.1),
-            mode: match meta.mode {
-                Mode::Open => wire::Mode::Open,
-                Mode::Frozen => wire::Mode::Frozen,
-            },
-            floor: meta.floor.0,
-            floor_time: told(meta.format.unix_ms(meta.floor)),
-            longest_window: meta.longest_window,
-            used: used as u64,
-            total: meta.range.1 - meta.range.0 + 1,
-            alarms: status.alarms,
-            reference_ms: now_ms,
-            floor_ms: meta.format.unix_ms(meta.floor),
-        })
+        let now_ms = os::wall_ms();
+        let now = judging_tick(status.meta.format, now_ms);
+        let pool = Pool::of(&status.meta, &store.list()?, now);
+        Ok(Facts::from(store_doc(status, pool, Terms::DEFAULT.window(), now_ms)))
     }
 
     fn answer(&self, head: &str, json: bool) -> Result<String> {

@@ -54,6 +54,47 @@ fn ids_come_from_a_store_and_the_lease_is_given_back() {
 }
 
 #[test]
+fn a_narrow_format_gives_less_at_once_and_any_number_in_the_end() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let format = ["--layout", "t51g6s6", "--tick", "10ms"];
+    let batch = ["--max-ids-per-request", "10000"];
+    let mut service = Service::start(folder.path(), &[&format[..], &batch].concat());
+    let ids = run(&["next", "-n", "7000", "--server", &service.url]).answer();
+    assert_eq!(ids.lines().collect::<HashSet<_>>().len(), 7_000);
+    service.signal("TERM");
+    service.wait();
+    let said = service.said();
+    let told = "warning: --max-ids-per-request 10000: a request gets 6464 ids of this format";
+    assert!(said.contains(told), "{said}");
+    // Nobody is bothered with a default.
+    let mut service = Service::start(folder.path(), &[]);
+    service.signal("TERM");
+    service.wait();
+    assert!(!service.said().contains("a request gets"));
+    let mut next = command(&["next", "-n", "7000", "--store", "sqlite:snowlease.db"]);
+    let ids = finish(next.current_dir(folder.path())).answer();
+    assert_eq!(ids.lines().collect::<HashSet<_>>().len(), 7_000);
+}
+
+#[test]
+fn a_store_that_grants_nothing_says_from_when_it_does() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let mut quarantine = ["store init", "store quarantine"].into_iter().map(|verb| {
+        let words: Vec<&str> = verb.split(' ').collect();
+        finish(command(&words).current_dir(folder.path())).answer()
+    });
+    quarantine.next();
+    let told = quarantine.next().expect("both ran");
+    let time = told.split("again from ").nth(1).and_then(|rest| rest.split(' ').next());
+    let time = time.expect("it says from when");
+    let mut next = command(&["next", "--store", "sqlite:snowlease.db"]);
+    finish(next.current_dir(folder.path())).fails(1, &["quarantine", time]);
+    let mut service = Service::start(folder.path(), &[]);
+    let line = service.lines_so_far();
+    assert!(line.contains("no ids yet") && line.contains(time), "{line}");
+}
+
+#[test]
 fn where_nobody_listens_it_says_what_to_start() {
     let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", free.local_addr().expect("it has one"));
