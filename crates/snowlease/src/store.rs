@@ -97,8 +97,15 @@ fn sqlite(_: &str, _: &str, _: Option<Format>, _: Terms) -> Result<Shared, Store
 
 #[cfg(feature = "http")]
 fn remote(url: &str, terms: Terms) -> Result<Shared, StoreError> {
-    let store = snowlease_store_remote::RemoteStore::new(url, terms.attempt());
-    store.map(|store| Arc::new(store) as _).map_err(|error| StoreError::Open(error.to_string()))
+    use snowlease_store_remote::{RemoteStore, StatusError};
+
+    let store = RemoteStore::new(url, terms.attempt());
+    let store = store.map_err(|error| StoreError::Open(error.to_string()))?;
+    // A service that is away may come back; a URL at which there is none stays wrong.
+    if let Err(StatusError::NoService(detail)) = store.inquire() {
+        return Err(StoreError::Open(detail));
+    }
+    Ok(Arc::new(store))
 }
 
 #[cfg(not(feature = "http"))]

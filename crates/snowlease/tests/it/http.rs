@@ -123,3 +123,22 @@ fn a_service_that_is_not_there_is_named_in_the_error() {
     let error = snowlease::blocking::connect("https://ids.internal").unwrap_err().to_string();
     assert!(error.contains("TLS"), "{error}");
 }
+
+#[test]
+fn a_url_at_which_there_is_no_lease_service_is_refused_at_once() {
+    use std::io::{Read, Write};
+
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let other = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 4096]).unwrap();
+        let head = "HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n";
+        write!(stream, "{head}Content-Length: 6\r\n\r\n<html>").unwrap();
+    });
+    let began_ns = os::boot_ns();
+    let error = snowlease::blocking::connect(&url).unwrap_err();
+    assert!(matches!(error, ConnectError::Store(_)), "{error}");
+    assert!(os::boot_ns() - began_ns < 5_000_000_000, "it went on asking");
+    other.join().unwrap();
+}
