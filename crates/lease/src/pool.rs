@@ -1,7 +1,7 @@
 //! How the cells of a store stand at a tick: one judgement for every list, count and gauge.
 //!
-//! Pure functions of what a store lists and of the running tick. Nothing is granted by them: that is
-//! decided by [`rules`](crate::rules) alone, of which these tell beforehand what it would say.
+//! Pure functions of what a store lists and of the running tick. Nothing is granted by them: that
+//! is decided by [`rules`](crate::rules) alone, of which these tell beforehand what it would say.
 
 use snowlease_core::{Format, Tick, TickError};
 

@@ -181,13 +181,16 @@ pub fn quarantine(meta: &Meta, at_least: Tick, largest_until: Tick) -> Tick {
 ///
 /// It may have forgotten one longer than any it remembers, so the usual length is the least that is
 /// waited for. Twice the tolerated skew: a window may reach that far past the clock that granted
-/// it, and that clock may have differed from this one by as much again.
+/// it, and that clock may have differed from this one by as much again. And where ticks are longer
+/// than the unit of clocks, a window has one tick more than its time fills: it begins and ends
+/// within one.
 pub fn past_every_window(meta: &Meta, now: Tick) -> Tick {
     let ticks = |time: std::time::Duration| {
         meta.format.ticks_in_ms(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
     };
     let longest = meta.longest_window.max(ticks(Terms::DEFAULT.window()));
-    now.saturating_add(longest).saturating_add(ticks(Terms::SKEW_LIMIT * 2))
+    let begun = u64::from(meta.format.tick_ms() > 1);
+    now.saturating_add(longest).saturating_add(ticks(Terms::SKEW_LIMIT * 2)).saturating_add(begun)
 }
 
 /// The longest window ever granted, in ticks, given one more.
@@ -225,4 +228,28 @@ pub fn entry(generator_id: u64, cell: Cell) -> LeaseEntry {
 
 fn why_not(cell: &Cell) -> &'static str {
     if cell.is_held() { TAKEN } else { GIVEN_BACK }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_forgotten_window_reaches_past_a_quarantine_whatever_the_tick() {
+        let longest_ms = Terms::DEFAULT.window().as_millis() + Terms::SKEW_LIMIT.as_millis() * 2;
+        let longest_ms = i64::try_from(longest_ms).unwrap();
+        for tick_ms in [1, 7, 10, 1_000, 59_999, 60_000, 61_000, 3_600_000] {
+            let epoch_ms = Format::DEFAULT.epoch_ms();
+            let format = Format::new(Format::DEFAULT.layout(), tick_ms, epoch_ms).unwrap();
+            let range = (0, 1);
+            let meta = Meta { format, range, mode: Mode::Open, floor: Tick(0), longest_window: 0 };
+            let start_ms = format.unix_ms(Tick(100_000));
+            for into_ms in (0..i64::from(tick_ms)).step_by(1 + tick_ms as usize / 1_000) {
+                let now_ms = start_ms + into_ms;
+                let until = format.first_tick_from_ms(now_ms + longest_ms);
+                let floor = past_every_window(&meta, format.tick_at_ms(now_ms).unwrap());
+                assert!(until <= floor, "{until} is past {floor}: {tick_ms} ms, {into_ms} ms into");
+            }
+        }
+    }
 }
