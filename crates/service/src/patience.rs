@@ -1,7 +1,7 @@
 //! A stream whose writes fail once the peer has taken nothing for too long.
 //!
-//! A peer that asks and never reads would otherwise keep its connection for ever, and with enough of
-//! them nobody else is let in.
+//! A peer that asks and never reads would otherwise keep its connection for ever, and with enough
+//! of them nobody else is let in.
 
 use std::io;
 use std::pin::Pin;

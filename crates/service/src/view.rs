@@ -1,7 +1,7 @@
 //! What is shown of a store: `/store`, and the line of each lease.
 //!
-//! Pure but for the reading itself, so that a program that opens a store without a service shows the
-//! same.
+//! Pure but for the reading itself, so that a program that opens a store without a service shows
+//! the same.
 
 use std::sync::Arc;
 use std::time::Duration;
