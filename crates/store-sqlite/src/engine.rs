@@ -12,7 +12,7 @@ use snowlease_core::Tick;
 use snowlease_lease::{Cell, CellError, Meta, Outage, cell};
 
 use crate::Clock;
-use crate::identity::inode;
+use crate::files::{beside, inode};
 use crate::lock::Lock;
 use crate::schema::{self, Record, TOKEN, number, unsigned};
 use crate::witness::{Slot, Witness};
@@ -26,8 +26,10 @@ pub(crate) struct Engine {
     pub(crate) path: PathBuf,
     /// The number of the file that was opened.
     pub(crate) inode: u64,
+    /// The number of its log.
+    pub(crate) log: Option<u64>,
     pub(crate) now: Clock,
-    /// What was found at opening.
+    /// What was found at opening and since.
     pub(crate) alarms: Vec<String>,
     /// Why the witness could not be written the last time.
     pub(crate) witness_alarm: Option<String>,
@@ -118,11 +120,42 @@ impl Engine {
         if let Some(why) = &self.latched {
             return Err(Outage::unavailable(why.clone()));
         }
-        match inode(&self.path) {
-            Ok(inode) if inode == self.inode => Ok(()),
-            _ => {
-                Err(self.latch("the file was moved, removed or replaced while it was open", false))
+        if inode(&self.path).ok() != Some(self.inode) {
+            let what = "the file was moved, removed or replaced while it was open";
+            return Err(self.latch(what, false));
+        }
+        if inode(&beside(&self.path, "-wal")).ok() != self.log {
+            self.renew_log()?;
+        }
+        if self.witness.is_lost() {
+            self.notice("the witness file was removed or replaced while the store was open");
+            self.witness.forget();
+            self.bear_witness();
+        }
+        Ok(())
+    }
+
+    /// Commits go on to a log that has lost its name, and would end with this process: moves them
+    /// all into the store, and begins another log.
+    fn renew_log(&mut self) -> Result<(), Outage> {
+        for mode in ["delete", "wal"] {
+            let set = self
+                .connection
+                .pragma_update_and_check(None, "journal_mode", mode, |row| row.get::<_, String>(0));
+            match set {
+                Ok(set) if set == mode => {}
+                Ok(_) => return Err(self.latch("its log was removed while it was open", false)),
+                Err(error) => return Err(self.outage(&error, false)),
             }
+        }
+        self.log = inode(&beside(&self.path, "-wal")).ok();
+        self.notice("the log was removed or replaced while the store was open: nothing was lost");
+        Ok(())
+    }
+
+    fn notice(&mut self, what: &str) {
+        if !self.alarms.iter().any(|alarm| alarm == what) {
+            self.alarms.push(what.to_owned());
         }
     }
 
@@ -254,11 +287,12 @@ impl Cells<'_> {
 
     /// Has SQLite check its own structures.
     pub(crate) fn check<E>(&self) -> Result<(), Failure<E>> {
-        let check = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
-        match self.connection.query_row("PRAGMA integrity_check(1)", [], check)?.as_str() {
-            "ok" => Ok(()),
-            what => Err(Failure::Damaged(what.to_owned())),
-        }
+        schema::check(self.connection)?.map_err(Failure::Damaged)
+    }
+
+    /// Checks that all cells are there, and are cells.
+    pub(crate) fn check_each<E>(&self, record: &Record) -> Result<(), Failure<E>> {
+        schema::check_cells(self.connection, record)?.map_err(Failure::Damaged)
     }
 
     fn one<E>(&self, sql: &str, value: &dyn rusqlite::ToSql) -> Result<Option<Found>, Failure<E>> {

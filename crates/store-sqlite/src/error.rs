@@ -63,6 +63,35 @@ pub enum OpenError {
         /// The path given.
         path: PathBuf,
     },
+    /// The file is a database without a table: a store without its log, or the start of a database
+    /// of another program. Put its log back beside it, or remove it.
+    #[error("{} is an empty database: if a store was there, put its -wal file back beside it, or \
+        restore a backup; if none was, or it is gone for good, move the file away, make a store \
+        with `snowlease store init`, and if one was there, before anything uses it: \
+        `snowlease store quarantine --store sqlite:{}`", path.display(), path.display())]
+    Empty {
+        /// The path given.
+        path: PathBuf,
+    },
+    /// The file of a store is gone, and its log is not. Put the file back beside it, or move the
+    /// log away and quarantine the store that is made in its place.
+    #[error("there is no store at {}, but the log of one, {}: put the file back beside it; if it \
+        is gone for good, move the log away, make a store with `snowlease store init`, and before \
+        anything uses it: `snowlease store quarantine --store sqlite:{}`",
+        path.display(), log.display(), path.display())]
+    OnlyLog {
+        /// The path given.
+        path: PathBuf,
+        /// The log.
+        log: PathBuf,
+    },
+    /// The file has a second name. Remove one: each would have its own log and witness.
+    #[error("{} has a second name (a hard link), and could be opened under both: remove the other \
+        one", path.display())]
+    Linked {
+        /// The path given.
+        path: PathBuf,
+    },
     /// A newer version made the store. Update this program.
     #[error("{} was made by a newer version (schema {version}): update this program",
         path.display())]
@@ -160,6 +189,17 @@ pub(crate) fn from_sqlite(path: &Path, error: &rusqlite::Error) -> OpenError {
         Some(ErrorCode::NotADatabase) => OpenError::NotADatabase { path },
         Some(ErrorCode::DatabaseCorrupt) => OpenError::Damaged { path, what },
         _ => OpenError::System { path, what },
+    }
+}
+
+/// What SQLite says of a store that is ours, when it reads all of it.
+pub(crate) fn from_reading(path: &Path, error: &rusqlite::Error) -> OpenError {
+    match error.sqlite_error_code() {
+        // Values that are none, and tables that are missing.
+        None | Some(ErrorCode::Unknown) => {
+            OpenError::Damaged { path: path.to_owned(), what: error.to_string() }
+        }
+        Some(_) => from_sqlite(path, error),
     }
 }
 

@@ -5,10 +5,11 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
+
+use crate::files::inode;
 
 const MACHINE_ID: &str = "/etc/machine-id";
 
@@ -37,11 +38,6 @@ impl Identity {
             None
         }
     }
-}
-
-/// Never opens the file: closing it would drop SQLite's locks on it.
-pub(crate) fn inode(path: &Path) -> io::Result<u64> {
-    Ok(fs::metadata(path)?.ino())
 }
 
 fn machine(text: &str) -> String {

@@ -8,14 +8,16 @@
 //!   that was given survives a crash of the process and of the machine;
 //! * a lock file and SQLite's exclusive lock keep every other process out;
 //! * a file that was copied is refused, and an older copy that was put back is found by the witness
-//!   file beside it and quarantined. A whole folder put back, witness included, cannot be told from
-//!   the truth.
+//!   file beside it and quarantined; so is a store without its log or its witness. A whole folder
+//!   put back, witness included, cannot be told from the truth.
 //!
-//! Read `open` (what is checked before anything is granted), then `engine` (a transaction and what
-//! becomes of its errors), then `store` (the trait).
+//! Read `open` (what is checked before anything is granted), `create` (how a store comes to be),
+//! then `engine` (a transaction and what becomes of its errors), then `store` (the trait).
 
+mod create;
 mod engine;
 mod error;
+mod files;
 mod identity;
 mod lock;
 mod open;

@@ -7,10 +7,11 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::OpenError;
 use crate::error::from_system;
+use crate::files::beside;
 
 /// What keeps others out, for as long as it lives.
 #[derive(Debug)]
@@ -59,13 +60,6 @@ impl Lock {
         self.file.set_len(0)?;
         self.file.write_all_at(text.as_bytes(), 0)
     }
-}
-
-/// A file beside the store's.
-pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    name.into()
 }
 
 fn holder(file: &mut File) -> String {

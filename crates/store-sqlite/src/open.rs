@@ -1,28 +1,32 @@
 //! Opening: everything is checked before anything is granted.
 //!
 //! In this order, each step before the next one touches more: the path, the lock, what sort of
-//! database it is, what it says of itself, whether it is this very file, whether it is as new as
-//! its witness.
+//! database it is, whether it is whole, what it says of itself, whether it is this very file,
+//! whether it is as new as its witness.
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs;
+use std::io;
 use std::ops::Deref;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags};
 use snowlease_core::{Format, Tick};
-use snowlease_lease::range::{check_range, default_range};
-use snowlease_lease::{Meta, Mode, Terms, os, rules};
+use snowlease_lease::range::check_range;
+use snowlease_lease::{Terms, os, rules};
 
-use crate::engine::{Engine, Failure, Step, slot};
-use crate::error::{from_sqlite, from_system};
-use crate::identity::{Identity, inode};
+use crate::create::no_log_at;
+use crate::engine::{Engine, Failure, Step};
+use crate::error::{from_reading, from_sqlite, from_system};
+use crate::files::{beside, inode};
+use crate::identity::Identity;
 use crate::lock::Lock;
 use crate::rollback;
 use crate::schema::{self, Kind, Record};
-use crate::witness::{Reading, Slot, Witness};
+use crate::witness::{Reading, Witness};
 use crate::{OpenError, SqliteStore};
 
 /// A wall clock: Unix ms.
@@ -110,7 +114,8 @@ impl SqliteStore {
     ///
     /// # Cost
     ///
-    /// Some syncs of the disk; with a million generator ids some seconds when it is made.
+    /// Some syncs of the disk, and all of the file is read and checked: some 0.2 s with 65,536
+    /// generator ids. With a million, some seconds, and as many more when it is made.
     ///
     /// # Example
     ///
@@ -131,20 +136,15 @@ impl SqliteStore {
         let path = resolve(path, open)?;
         let lock = Lock::take(&path, &open.label)?;
         let opening = Opening { path: &path, open };
-        let (mut connection, kind) = opening.connect()?;
-        let found = match kind {
-            Kind::Empty if !open.create => return Err(OpenError::Missing { path }),
-            Kind::Empty => opening.create(&mut connection)?,
-            Kind::Ours => opening.read(&connection)?,
-            Kind::Newer(version) => return Err(OpenError::Newer { path, version }),
-            Kind::Foreign => return Err(OpenError::Foreign { path }),
-        };
+        let created = opening.is_missing()?;
+        let (connection, found) = if created { opening.create()? } else { opening.read()? };
         let mut engine = Engine {
             connection,
             record: found.record,
             witness: found.witness,
             path: path.clone(),
             inode: inode(&path).map_err(opening.system())?,
+            log: inode(&beside(&path, "-wal")).ok(),
             now: open.now.clone(),
             alarms: found.alarms,
             witness_alarm: None,
@@ -155,7 +155,11 @@ impl SqliteStore {
             opening.quarantine(&mut engine, &reading)?;
         }
         engine.bear_witness();
-        let opened = Opened { created: kind == Kind::Empty, alarms: engine.alarms.clone() };
+        if let (true, Some(what)) = (found.unused, &engine.witness_alarm) {
+            // A witness of no change says that nothing was ever granted, so it must not stay.
+            return Err(opening.refused(what.clone()));
+        }
+        let opened = Opened { created, alarms: engine.alarms.clone() };
         Ok((SqliteStore::new(engine, open.attempt), opened))
     }
 }
@@ -184,32 +188,36 @@ fn resolve(path: &Path, open: &Open) -> Result<PathBuf, OpenError> {
     };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let folder = fs::canonicalize(folder).map_err(|error| from_system(path, &error))?;
+    let path = folder.join(name);
     if !open.create {
+        no_log_at(&path)?;
         return Err(OpenError::Missing { path: given() });
     }
-    Ok(folder.join(name))
+    Ok(path)
 }
 
-struct Opening<'a> {
-    path: &'a Path,
-    open: &'a Open,
+pub(crate) struct Opening<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) open: &'a Open,
 }
 
 /// A store that was read or made.
-struct Found {
-    record: Record,
-    witness: Witness,
+pub(crate) struct Found {
+    pub(crate) record: Record,
+    pub(crate) witness: Witness,
     /// What its witness said, if the record does not account for it yet.
-    reading: Option<Reading>,
-    alarms: Vec<String>,
+    pub(crate) reading: Option<Reading>,
+    /// It was made now, or just before a crash, and never handed out.
+    pub(crate) unused: bool,
+    pub(crate) alarms: Vec<String>,
 }
 
 impl Opening<'_> {
-    fn sqlite(&self) -> impl Fn(rusqlite::Error) -> OpenError {
+    pub(crate) fn sqlite(&self) -> impl Fn(rusqlite::Error) -> OpenError {
         |error| from_sqlite(self.path, &error)
     }
 
-    fn system(&self) -> impl Fn(std::io::Error) -> OpenError {
+    pub(crate) fn system(&self) -> impl Fn(io::Error) -> OpenError {
         |error| from_system(self.path, &error)
     }
 
@@ -217,107 +225,77 @@ impl Opening<'_> {
         OpenError::Damaged { path: self.path.to_owned(), what: what.into() }
     }
 
+    pub(crate) fn refused(&self, what: impl Into<String>) -> OpenError {
+        OpenError::System { path: self.path.to_owned(), what: what.into() }
+    }
+
+    /// Whether a store is to be made: there is nothing of one, and that is wanted.
+    fn is_missing(&self) -> Result<bool, OpenError> {
+        let path = || self.path.to_owned();
+        match fs::metadata(self.path) {
+            // Each of its names would have a log of its own, for one file.
+            Ok(metadata) if metadata.nlink() > 1 => return Err(OpenError::Linked { path: path() }),
+            Ok(metadata) if metadata.len() > 0 => return Ok(false),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(self.system()(error));
+            }
+            _ => no_log_at(self.path)?,
+        }
+        if self.open.create { Ok(true) } else { Err(OpenError::Missing { path: path() }) }
+    }
+
     /// Nothing is written to a database before it is known to be ours.
-    fn connect(&self) -> Result<(Connection, Kind), OpenError> {
-        let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        flags.set(OpenFlags::SQLITE_OPEN_CREATE, self.open.create);
+    pub(crate) fn connect(&self) -> Result<Connection, OpenError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(self.path, flags).map_err(self.sqlite())?;
         connection.busy_timeout(self.open.attempt).map_err(self.sqlite())?;
         // First of all: in this mode WAL needs no shared memory, and nobody else comes in.
         self.set(&connection, "locking_mode", "exclusive")?;
         connection.pragma_update(None, "trusted_schema", false).map_err(self.sqlite())?;
-        let kind = schema::recognise(&connection).map_err(self.sqlite())?;
-        if !matches!(kind, Kind::Empty | Kind::Ours) {
-            return Ok((connection, kind));
+        let path = self.path.to_owned();
+        match schema::recognise(&connection).map_err(self.sqlite())? {
+            Kind::Ours => {}
+            Kind::Empty => return Err(OpenError::Empty { path }),
+            Kind::Newer(version) => return Err(OpenError::Newer { path, version }),
+            Kind::Foreign => return Err(OpenError::Foreign { path }),
         }
         if connection.is_readonly("main").map_err(self.sqlite())? {
-            return Err(OpenError::ReadOnly { path: self.path.to_owned() });
+            return Err(OpenError::ReadOnly { path });
         }
-        if kind == Kind::Ours || self.open.create {
-            self.set(&connection, "journal_mode", "wal")?;
-            connection.pragma_update(None, "synchronous", "full").map_err(self.sqlite())?;
-        }
-        Ok((connection, kind))
+        self.set(&connection, "journal_mode", "wal")?;
+        connection.pragma_update(None, "synchronous", "full").map_err(self.sqlite())?;
+        Ok(connection)
     }
 
     /// Sets a pragma that answers with what is in force, and checks the answer.
-    fn set(&self, connection: &Connection, name: &str, value: &str) -> Result<(), OpenError> {
+    pub(crate) fn set(
+        &self,
+        connection: &Connection,
+        name: &str,
+        value: &str,
+    ) -> Result<(), OpenError> {
         let set = connection
             .pragma_update_and_check(None, name, value, |row| row.get::<_, String>(0))
             .map_err(self.sqlite())?;
         if set == value {
             return Ok(());
         }
-        let what = format!("SQLite does not set {name} to {value} there but to {set}");
-        Err(OpenError::System { path: self.path.to_owned(), what })
+        Err(self.refused(format!("SQLite does not set {name} to {value} there but to {set}")))
     }
 
-    fn create(&self, connection: &mut Connection) -> Result<Found, OpenError> {
-        let format = self.open.format.unwrap_or_default();
-        let range = self.open.range.unwrap_or_else(|| default_range(format));
-        check_range(format, range)?;
-        let (witness, reading) = Witness::open(self.path).map_err(self.system())?;
-        let mut store_id = [0; 16];
-        getrandom::fill(&mut store_id).map_err(|error| OpenError::System {
-            path: self.path.to_owned(),
-            what: error.to_string(),
-        })?;
-        let meta = Meta { format, range, mode: Mode::Open, floor: Tick(0), longest_window: 0 };
-        let mut record = Record {
-            meta,
-            store_id,
-            changes: 1,
-            until: Tick(0),
-            pulse_ms: 0,
-            identity: Identity::of(self.path).map_err(self.system())?,
-        };
-        let mut alarms = Vec::new();
-        // A store that was never finished has a witness of no change, and nothing was ever granted.
-        let fresh = match &reading {
-            Reading::Missing | Reading::Blank => true,
-            Reading::Slot(slot) => slot.changes == 0,
-            Reading::Unreadable => false,
-        };
-        if fresh {
-            witness.write(&Slot { changes: 0, ..slot(&record) }).map_err(self.system())?;
-        } else {
-            self.succeed(&mut record, &reading)?;
-            alarms.push("the store was gone, its witness file was not: made anew".to_owned());
-        }
-        let transaction = connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(self.sqlite())?;
-        schema::create(&transaction, &record).map_err(self.sqlite())?;
-        transaction.commit().map_err(self.sqlite())?;
-        // The name of a new file is durable when its folder is.
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        File::open(folder).and_then(|folder| folder.sync_all()).map_err(self.system())?;
-        Ok(Found { record, witness, reading: None, alarms })
-    }
-
-    /// Makes a new store take the place of one that is gone: from above all that the witness saw.
-    fn succeed(&self, record: &mut Record, reading: &Reading) -> Result<(), OpenError> {
-        if let Reading::Slot(slot) = reading {
-            let given = record.meta.format.to_string();
-            if slot.format != given {
-                let (path, witnessed) = (self.path.to_owned(), slot.format.clone());
-                return Err(OpenError::Lost { path, witnessed, given });
-            }
-            record.until = slot.until;
-        }
-        record.meta.floor = self.floor(record, reading)?;
-        record.changes = rollback::next_changes(record, reading);
-        Ok(())
-    }
-
-    fn floor(&self, record: &Record, reading: &Reading) -> Result<Tick, OpenError> {
+    pub(crate) fn floor(&self, record: &Record, reading: &Reading) -> Result<Tick, OpenError> {
         rollback::at_least(record, reading, (self.open.now)())
             .map_err(|clock| OpenError::Clock { path: self.path.to_owned(), clock })
     }
 
-    fn read(&self, connection: &Connection) -> Result<Found, OpenError> {
-        let record =
-            schema::read(connection).map_err(self.sqlite())?.map_err(|what| self.damaged(what))?;
+    /// All of it is read: what is damaged is refused now, and not found when it is needed.
+    fn read(&self) -> Result<(Connection, Found), OpenError> {
+        let connection = self.connect()?;
+        let unreadable = |error| from_reading(self.path, &error);
+        let damaged = |what| self.damaged(what);
+        schema::check(&connection).map_err(unreadable)?.map_err(damaged)?;
+        let record = schema::read(&connection).map_err(unreadable)?.map_err(damaged)?;
+        schema::check_cells(&connection, &record).map_err(unreadable)?.map_err(damaged)?;
         let (path, stored) = (self.path.to_owned(), record.meta.format);
         if let Some(given) = self.open.format.filter(|given| *given != stored) {
             return Err(OpenError::Format { path, stored, given });
@@ -334,7 +312,8 @@ impl Opening<'_> {
         let (witness, reading) = Witness::open(self.path).map_err(self.system())?;
         let adopted = copied.map(|what| format!("a copied store was adopted: {what}"));
         let alarms = adopted.into_iter().chain(rollback::judge(&record, &reading)).collect();
-        Ok(Found { record, witness, reading: Some(reading), alarms })
+        let unused = matches!(&reading, Reading::Slot(slot) if slot.changes == 0);
+        Ok((connection, Found { record, witness, reading: Some(reading), unused, alarms }))
     }
 
     /// Raises the floor above every window that may have been forgotten, and makes this file the

@@ -12,7 +12,7 @@ use crate::witness::{Reading, Slot};
 pub(crate) fn judge(record: &Record, reading: &Reading) -> Option<String> {
     let slot = match reading {
         Reading::Missing => return Some("the witness file beside the store is missing".to_owned()),
-        Reading::Blank | Reading::Unreadable => {
+        Reading::Unreadable => {
             return Some("the witness file beside the store is damaged".to_owned());
         }
         Reading::Slot(slot) => slot,
@@ -47,7 +47,7 @@ pub(crate) fn at_least(record: &Record, reading: &Reading, now_ms: i64) -> Resul
 pub(crate) fn next_changes(record: &Record, reading: &Reading) -> u64 {
     let seen = match reading {
         Reading::Slot(slot) => slot.changes,
-        Reading::Missing | Reading::Blank | Reading::Unreadable => 0,
+        Reading::Missing | Reading::Unreadable => 0,
     };
     record.changes.max(seen) + 1
 }

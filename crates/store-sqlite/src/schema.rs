@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, params};
 use snowlease_core::{Format, Tick};
 use snowlease_lease::{Cell, Meta, Mode};
@@ -102,20 +103,50 @@ pub(crate) fn update(connection: &Connection, old: &Record, new: &Record) -> rus
 
 /// Reads what [`create`] and [`update`] wrote; the inner error names the fact that is missing or
 /// wrong.
-pub(crate) fn read(connection: &Connection) -> rusqlite::Result<Result<Record, &'static str>> {
+pub(crate) fn read(connection: &Connection) -> rusqlite::Result<Result<Record, String>> {
     let mut select = connection.prepare("SELECT key, value FROM meta")?;
     let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let rows: HashMap<String, String> = rows.collect::<rusqlite::Result<_>>()?;
-    let record = Record::from_rows(&rows);
-    let Ok(Record { meta: Meta { range, .. }, .. }) = record else { return Ok(record) };
-    // All rows are there, and no others: nothing that was granted once can be granted anew.
-    let found = connection.query_row(
-        "SELECT count(*), min(generator_id), max(generator_id) FROM cells",
-        [],
-        |row| Ok((unsigned(row, 0)?, unsigned(row, 1)?, unsigned(row, 2)?)),
-    )?;
-    let whole = found == (range.1 - range.0 + 1, range.0, range.1);
-    Ok(if whole { record } else { Err("cells of its range are missing") })
+    Ok(Record::from_rows(&rows).map_err(str::to_owned))
+}
+
+/// Has SQLite check its own structures; the inner error says what it found. What it does more than
+/// a quick check is to compare the indexes with the rows, and a grant is found by an index.
+pub(crate) fn check(connection: &Connection) -> rusqlite::Result<Result<(), String>> {
+    let check = |row: &Row<'_>| row.get::<_, String>(0);
+    let found = connection.query_row("PRAGMA integrity_check(1)", [], check)?;
+    Ok(if found == "ok" { Ok(()) } else { Err(found) })
+}
+
+/// All cells are there and are cells, and there are no others: nothing that was granted once can be
+/// granted anew. The inner error says which one is not as it should be.
+pub(crate) fn check_cells(
+    connection: &Connection,
+    record: &Record,
+) -> rusqlite::Result<Result<(), String>> {
+    let Meta { format, range: (first, last), .. } = &record.meta;
+    let fingerprint = format.fingerprint();
+    let mut select =
+        connection.prepare("SELECT generator_id, cell FROM cells ORDER BY generator_id")?;
+    let mut rows = select.query([])?;
+    let mut expected = *first;
+    while let Some(row) = rows.next()? {
+        let generator_id = unsigned(row, 0)?;
+        if generator_id != expected || expected > *last {
+            return Ok(Err(format!("the cell of {generator_id} is not expected there")));
+        }
+        let ValueRef::Blob(bytes) = row.get_ref(1)? else {
+            return Ok(Err(format!("the cell of {generator_id} is none")));
+        };
+        match Cell::decode(bytes) {
+            Err(error) => return Ok(Err(format!("the cell of {generator_id}: {error}"))),
+            Ok(cell) if cell.format != fingerprint || cell.until > record.until => {
+                return Ok(Err(format!("the cell of {generator_id} is not of this store")));
+            }
+            Ok(_) => expected += 1,
+        }
+    }
+    Ok(if expected > *last { Ok(()) } else { Err("the last cells are missing".to_owned()) })
 }
 
 /// A number as SQLite stores it; generator ids and ticks have at most 63 bits.

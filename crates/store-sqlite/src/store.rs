@@ -58,9 +58,9 @@ impl SqliteStore {
     /// Reads the whole file, and no lease is granted or renewed meanwhile.
     pub fn verify(&self) -> Result<(), Outage> {
         self.turn(|engine| {
-            engine.read::<_, Outage>(|cells, _| {
+            engine.read::<_, Outage>(|cells, record| {
                 cells.check()?;
-                cells.all().map(drop)
+                cells.check_each(record)
             })
         })
     }

@@ -7,17 +7,18 @@
 //!
 //! It is written and synced after each commit, so that it is behind the store or level with it,
 //! never ahead. Found ahead, it says that the store was put back to an older state. A slot that a
-//! crash tore has a wrong checksum, and the other one counts: two slots are written in turn.
+//! crash tore has a wrong checksum, and the other one counts: two slots are written in turn. A new
+//! one is put in place whole, so that a file without a whole slot is a damaged one.
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use snowlease_core::Tick;
 
-use crate::lock::beside;
+use crate::files::{beside, inode, put_in_place};
 
 const MAGIC: &[u8; 8] = b"snowwit1";
 const FORMAT_BYTES: usize = 96;
@@ -42,8 +43,6 @@ pub(crate) struct Slot {
 pub(crate) enum Reading {
     /// No file.
     Missing,
-    /// A file that was made and never written.
-    Blank,
     /// A file without a whole slot.
     Unreadable,
     /// The newer of the whole slots.
@@ -52,32 +51,74 @@ pub(crate) enum Reading {
 
 #[derive(Debug)]
 pub(crate) struct Witness {
-    file: File,
+    path: PathBuf,
+    /// `None` until it is made.
+    file: Option<File>,
+    /// The number of the file.
+    inode: u64,
 }
 
 impl Witness {
-    /// Reads the witness of the store at `path`, and opens it for writing, newly if there is none.
+    /// Reads the witness of the store at `path`, and opens it for writing. If there is none, the
+    /// first write makes it.
     pub(crate) fn open(path: &Path) -> io::Result<(Witness, Reading)> {
-        let beside = beside(path, "-witness");
-        let missing = !beside.try_exists()?;
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&beside)?;
-        let reading = if missing { Reading::Missing } else { read(&file)? };
-        if file.metadata()?.len() < length() {
+        let path = beside(path, "-witness");
+        let file = match OpenOptions::new().read(true).write(true).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok((Witness { path, file: None, inode: 0 }, Reading::Missing));
+            }
+            file => file?,
+        };
+        let reading = read(&file)?;
+        let metadata = file.metadata()?;
+        if metadata.len() < length() {
             // So that later writes change no metadata, which syncing the data alone would leave
             // out.
             file.set_len(length())?;
             file.sync_all()?;
         }
-        Ok((Witness { file }, reading))
+        Ok((Witness { path, file: Some(file), inode: metadata.ino() }, reading))
     }
 
     /// Writes the slot whose turn it is, and syncs it.
-    pub(crate) fn write(&self, slot: &Slot) -> io::Result<()> {
-        let offset = if slot.changes.is_multiple_of(2) { 0 } else { length() / 2 };
-        self.file.write_all_at(&encode(slot)?, offset)?;
-        self.file.sync_data()
+    pub(crate) fn write(&mut self, slot: &Slot) -> io::Result<()> {
+        match &self.file {
+            Some(file) => {
+                write(file, slot)?;
+                file.sync_data()
+            }
+            None => self.make(slot),
+        }
     }
+
+    /// Puts a new file with this slot in the place of whatever is there.
+    pub(crate) fn make(&mut self, slot: &Slot) -> io::Result<()> {
+        let new = beside(&self.path, "-new");
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&new)?;
+        file.set_len(length())?;
+        write(&file, slot)?;
+        file.sync_all()?;
+        put_in_place(&new, &self.path)?;
+        self.inode = file.metadata()?.ino();
+        self.file = Some(file);
+        Ok(())
+    }
+
+    /// Whether the file that is written is no longer the one that would be read.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.file.is_some() && inode(&self.path).ok() != Some(self.inode)
+    }
+
+    /// Has the next write make it anew.
+    pub(crate) fn forget(&mut self) {
+        self.file = None;
+    }
+}
+
+fn write(file: &File, slot: &Slot) -> io::Result<()> {
+    let offset = if slot.changes.is_multiple_of(2) { 0 } else { length() / 2 };
+    file.write_all_at(&encode(slot)?, offset)
 }
 
 fn length() -> u64 {
@@ -86,11 +127,10 @@ fn length() -> u64 {
 
 fn read(file: &File) -> io::Result<Reading> {
     let mut found: Option<Slot> = None;
-    let mut blank = true;
     for offset in [0, length() / 2] {
         let mut bytes = [0; SLOT];
         match file.read_exact_at(&mut bytes, offset) {
-            Ok(()) => blank &= bytes == [0; SLOT],
+            Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => continue,
             Err(error) => return Err(error),
         }
@@ -99,8 +139,7 @@ fn read(file: &File) -> io::Result<Reading> {
             found = slot;
         }
     }
-    let nothing = if blank { Reading::Blank } else { Reading::Unreadable };
-    Ok(found.map_or(nothing, Reading::Slot))
+    Ok(found.map_or(Reading::Unreadable, Reading::Slot))
 }
 
 fn encode(slot: &Slot) -> io::Result<Vec<u8>> {
@@ -154,8 +193,8 @@ mod tests {
         let path = folder.path().join("a.db");
         let reading = || Witness::open(&path).unwrap().1;
         assert_eq!(reading(), Reading::Missing);
-        assert_eq!(reading(), Reading::Blank);
-        let (witness, _) = Witness::open(&path).unwrap();
+        assert_eq!(reading(), Reading::Missing);
+        let (mut witness, _) = Witness::open(&path).unwrap();
         for changes in 0..=5 {
             witness.write(&slot(changes)).unwrap();
             assert_eq!(reading(), Reading::Slot(slot(changes)));

@@ -82,6 +82,17 @@ fn note(output: &mut BufReader<ChildStdout>, most: usize, confirmed: &mut Confir
     count
 }
 
+/// The files of a store that was killed while it was young: all of its leases are in the log.
+pub(super) fn killed() -> Place {
+    let place = Place::new();
+    let (mut child, mut output) = start(&place, START);
+    note(&mut output, 10, &mut Confirmed::new());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(fs::metadata(place.beside("-wal")).unwrap().len() > 0);
+    place
+}
+
 #[test]
 fn nothing_confirmed_is_lost_to_a_kill() {
     let place = Place::new();

@@ -6,6 +6,7 @@ mod conformance;
 mod disk;
 mod files;
 mod kill;
+mod parts;
 mod rollback;
 
 use std::path::{Path, PathBuf};
