@@ -27,7 +27,7 @@ pub(crate) struct Engine {
     /// The number of the file that was opened.
     pub(crate) inode: u64,
     /// The number of its log.
-    pub(crate) log: Option<u64>,
+    pub(crate) log: u64,
     pub(crate) now: Clock,
     /// What was found at opening and since.
     pub(crate) alarms: Vec<String>,
@@ -124,7 +124,7 @@ impl Engine {
             let what = "the file was moved, removed or replaced while it was open";
             return Err(self.latch(what, false));
         }
-        if inode(&beside(&self.path, "-wal")).ok() != self.log {
+        if inode(&beside(&self.path, "-wal")).ok() != Some(self.log) {
             self.renew_log()?;
         }
         if self.witness.is_lost() {
@@ -138,17 +138,15 @@ impl Engine {
     /// Commits go on to a log that has lost its name, and would end with this process: moves them
     /// all into the store, and begins another log.
     fn renew_log(&mut self) -> Result<(), Outage> {
-        for mode in ["delete", "wal"] {
-            let set = self
-                .connection
-                .pragma_update_and_check(None, "journal_mode", mode, |row| row.get::<_, String>(0));
-            match set {
-                Ok(set) if set == mode => {}
-                Ok(_) => return Err(self.latch("its log was removed while it was open", false)),
-                Err(error) => return Err(self.outage(&error, false)),
-            }
+        match begin_log(&self.connection) {
+            Ok(true) => {}
+            Ok(false) => return Err(self.latch("its log was removed while it was open", false)),
+            Err(error) => return Err(self.outage(&error, false)),
         }
-        self.log = inode(&beside(&self.path, "-wal")).ok();
+        let Ok(log) = inode(&beside(&self.path, "-wal")) else {
+            return Err(self.latch("its log was removed while it was open", false));
+        };
+        self.log = log;
         self.notice("the log was removed or replaced while the store was open: nothing was lost");
         Ok(())
     }
@@ -183,6 +181,19 @@ impl Engine {
             detail: format!("the store {path} failed ({what}): check the disk, then restart"),
         }
     }
+}
+
+/// Ends the log and begins another one; `false`: SQLite does not do it.
+fn begin_log(connection: &Connection) -> rusqlite::Result<bool> {
+    for mode in ["delete", "wal"] {
+        let set = connection
+            .pragma_update_and_check(None, "journal_mode", mode, |row| row.get::<_, String>(0))?;
+        if set != mode {
+            return Ok(false);
+        }
+    }
+    // The file of the log is made when the store is looked at next.
+    Ok(schema::recognise(connection)? == schema::Kind::Ours)
 }
 
 /// How far a store has come.

@@ -144,7 +144,8 @@ impl SqliteStore {
             witness: found.witness,
             path: path.clone(),
             inode: inode(&path).map_err(opening.system())?,
-            log: inode(&beside(&path, "-wal")).ok(),
+            log: inode(&beside(&path, "-wal"))
+                .map_err(|error| opening.refused(format!("its log: {error}")))?,
             now: open.now.clone(),
             alarms: found.alarms,
             witness_alarm: None,
