@@ -250,16 +250,17 @@ async fn large_batches_in_a_row_do_not_look_like_a_clock_that_fell_back() {
 /// What the generator refuses on the way to a wait is no refusal of a call, and no count falls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn refusals_are_those_of_callers_and_never_fall() {
-    let limits = Limits { waiters: 2, ..Limits::DEFAULT };
-    let world = Arc::new(World::with_limits(limits));
+    // 64 ids a tick, so that ten ticks are taken by each call and the others are behind it.
+    let format = Format::new("t41g16s6".parse().unwrap(), 1, Format::DEFAULT.epoch_ms()).unwrap();
+    let world = Arc::new(World::of(format, Limits::DEFAULT));
     world.clock.advance_at_each_reading_ns(5_000);
-    let tasks: Vec<_> = (0..4)
+    let tasks: Vec<_> = (0..8)
         .map(|_| {
             let world = Arc::clone(&world);
             tokio::spawn(async move {
                 let mut refused = 0;
-                for _ in 0..100 {
-                    let answer = world.get("/ids?n=1000").await;
+                for _ in 0..50 {
+                    let answer = world.get("/ids?n=640").await;
                     if answer.status != StatusCode::OK {
                         let problem: snowlease_wire::Problem = answer.json();
                         refused += u64::from(problem.code == "tick-full");

@@ -52,6 +52,8 @@ async fn no_secret_is_logged_or_repeated() {
     let key = "a-request-key-that-is-a-secret";
     let ask = json!({ "holder": "w", "request_key": key });
     let lease: Value = world.post("/generators/lease", ask).await.json();
+    // What a test beside this one logged first counts as disabled, since nobody listens there.
+    tracing::callsite::rebuild_interest_cache();
     let token = lease["token"].as_str().unwrap().to_owned();
     let id = &lease["generator_id"];
     let foreign = Token::random().reveal();
