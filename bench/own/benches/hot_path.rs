@@ -14,7 +14,9 @@ use std::sync::Barrier;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use snowlease_bench::{CAP_ROUND, Figure, Guard, counter_is_used, generator, pace, prove, timed};
+use snowlease_bench::{
+    CAP_ROUND, Figure, Guard, Stolen, counter_is_used, generator, pace, prove, timed,
+};
 use snowlease_core::clock::read_counter;
 use snowlease_core::{Generator, Id, Layout};
 use snowlease_lease::os;
@@ -27,6 +29,7 @@ const BURSTS: usize = 20;
 const BATCHES: usize = 4;
 
 fn main() {
+    let stolen = Stolen::watch();
     let never_exhausted = Layout::new(41, 2, 20).unwrap();
     let guard = if counter_is_used() { "counter" } else { "counter (not trusted here: vDSO)" };
     println!(
@@ -89,6 +92,7 @@ fn main() {
     for threads in [1, 8, 64] {
         println!("{}", at_the_cap(threads).line());
     }
+    println!("{}", stolen.line());
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +121,8 @@ impl Contender {
         Contender { figure: Figure::new(name, "ns"), work: Box::new(work) }
     }
 
-    /// What this machine takes for any first write in a millisecond: the floor of a tick's first id.
+    /// What this machine takes for any first write in a millisecond: the floor of a tick's first
+    /// id.
     fn first_write() -> Contender {
         let memory = Box::new(std::sync::atomic::AtomicU64::new(0));
         let work = move || {

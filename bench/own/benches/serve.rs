@@ -1,7 +1,7 @@
 //! The service, started as a user starts it: `cargo xtask bench own --bench serve`.
 //!
-//! How long until the first id, how much memory at rest and after work, and what a request costs. The
-//! ids it is sent are proved distinct and ascending.
+//! How long until the first id, how much memory at rest and after work, and what a request costs.
+//! The ids it is sent are proved distinct and ascending.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark stops at a surprise")]
@@ -12,7 +12,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use snowlease_bench::{Figure, prove};
+use snowlease_bench::{Figure, Stolen, prove};
 use snowlease_core::Id;
 use snowlease_lease::os;
 
@@ -20,6 +20,7 @@ const STARTS: usize = 11;
 const REQUESTS: usize = 2_000;
 
 fn main() {
+    let stolen = Stolen::watch();
     let mut ready = Figure::new("from start to the first id, a new store", "ms");
     let mut again = Figure::new("from start to the first id, after kill -9", "ms");
     let mut rest = Figure::new("resident memory at rest", "MiB");
@@ -59,6 +60,7 @@ fn main() {
     for figure in [&mut ready, &mut again, &mut rest, &mut worked, &mut one, &mut many] {
         println!("{}", figure.line());
     }
+    println!("{}", stolen.line());
 }
 
 /// A running service; dropping it kills it.

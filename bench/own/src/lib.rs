@@ -118,3 +118,34 @@ impl Figure {
 
 /// How long a round at the cap lasts.
 pub const CAP_ROUND: Duration = Duration::from_secs(1);
+
+/// Processor time so far, in clock ticks of the kernel: all of it, and what other guests of the
+/// host took ("steal").
+fn processor_time() -> (u64, u64) {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let fields = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
+    let fields: Vec<u64> = fields.filter_map(|field| field.parse().ok()).collect();
+    (fields.iter().take(8).sum(), fields.get(7).copied().unwrap_or(0))
+}
+
+/// How much of the machine was not there, for the reader of a figure.
+#[derive(Debug)]
+pub struct Stolen {
+    before: (u64, u64),
+}
+
+impl Stolen {
+    /// Starts to watch.
+    pub fn watch() -> Stolen {
+        Stolen { before: processor_time() }
+    }
+
+    /// One line: the share of the processors' time that went to other guests of the host.
+    pub fn line(&self) -> String {
+        let (all, stolen) = processor_time();
+        let all = all.saturating_sub(self.before.0).max(1);
+        #[expect(clippy::cast_precision_loss, reason = "figures are for people")]
+        let share = stolen.saturating_sub(self.before.1) as f64 / all as f64 * 100.0;
+        format!("{:<58} {share:>12.2} %", "processor time taken by other guests of the host")
+    }
+}

@@ -111,7 +111,8 @@ impl Format {
     }
 
     /// The first tick that begins at or after this Unix millisecond: where a window ends that is to
-    /// last until then. At most the first tick past the time field, and 0 for times before the epoch.
+    /// last until then. At most the first tick past the time field, and 0 for times before the
+    /// epoch.
     pub const fn first_tick_from_ms(self, unix_ms: i64) -> Tick {
         match self.tick_at_ms(unix_ms) {
             Ok(tick) if self.unix_ms(tick) < unix_ms => Tick(tick.0 + 1),

@@ -1,9 +1,9 @@
 //! Waiting for a tick: asleep while it is far, awake near its beginning, never without a bound.
 //!
-//! A sleeping thread may be woken a whole tick late, above all on a virtual processor that went idle
-//! meanwhile. So one waiter of a generator, its [`Watch`], stays awake through the last tick length
-//! and offers its core to others instead of sleeping; all other waiters sleep until just before. At
-//! the cap that keeps at most one core busy, and no tick is missed.
+//! A sleeping thread may be woken a whole tick late, above all on a virtual processor that went
+//! idle meanwhile. So one waiter of a generator, its [`Watch`], stays awake through the last tick
+//! length and offers its core to others instead of sleeping; all other waiters sleep until just
+//! before. At the cap that keeps at most one core busy, and no tick is missed.
 //!
 //! The bound must hold under a clock that stands still, so a wait is measured twice: by the clock,
 //! and by what the wait itself asked for. No lock is held while waiting.
@@ -35,7 +35,8 @@ struct OnWatch<'a>(&'a AtomicBool);
 
 impl Watch {
     fn begin(&self) -> Option<OnWatch<'_>> {
-        // ORDERING: Relaxed, here and in `drop`; two on watch, or none for a moment, cost time only.
+        // ORDERING: Relaxed, here and in `drop`; two on watch, or none for a moment, cost time
+        // only.
         (!self.0.swap(true, Ordering::Relaxed)).then_some(OnWatch(&self.0))
     }
 }

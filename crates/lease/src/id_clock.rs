@@ -142,8 +142,8 @@ impl IdClock {
 impl Clock for IdClock {
     fn now(&self) -> Moment {
         let boot_ns = self.time.boot_ns();
-        // ORDERING: Acquire pairs with the Release of the offset in `discipline`; only loads, since a
-        // write that every cold call made would be shared by all threads.
+        // ORDERING: Acquire pairs with the Release of the offset in `discipline`; only loads, since
+        // a write that every cold call made would be shared by all threads.
         let offset_ns = self.offset_ns.load(Ordering::Acquire);
         let read_ns = narrow(i128::from(boot_ns) + i128::from(offset_ns));
         let unix_ns = read_ns.max(self.floor_ns.load(Ordering::Acquire));

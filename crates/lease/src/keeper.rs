@@ -31,9 +31,9 @@ const HOUSEKEEPING: Duration = Duration::from_millis(250);
 ///
 /// # Promise
 ///
-/// It acquires, renews, and after a loss acquires anew by itself, under another generator id or in a
-/// later window; no restart is ever needed. Dropping it closes the gate and gives the lease back, best effort;
-/// [`stop`](Self::stop) waits for that.
+/// It acquires, renews, and after a loss acquires anew by itself, under another generator id or in
+/// a later window; no restart is ever needed. Dropping it closes the gate and gives the lease back,
+/// best effort; [`stop`](Self::stop) waits for that.
 #[derive(Debug)]
 pub struct Keeper {
     shared: Arc<Shared>,
@@ -239,13 +239,13 @@ impl Keeper {
         None
     }
 
-    /// Closes the gate, gives the lease back and waits until that is done: at most three attempts at
-    /// the store. Calling it again, or from several threads, does no harm.
+    /// Closes the gate, gives the lease back and waits until that is done: at most three attempts
+    /// at the store. Calling it again, or from several threads, does no harm.
     ///
     /// # Errors
     ///
-    /// [`NotReleased`]: nothing is issued any more, but the store did not take the lease back; it ends
-    /// by itself with its window.
+    /// [`NotReleased`]: nothing is issued any more, but the store did not take the lease back; it
+    /// ends by itself with its window.
     pub fn stop(&self) -> Result<(), NotReleased> {
         self.ask_to_stop();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();

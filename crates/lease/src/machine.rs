@@ -15,8 +15,11 @@
 //! resume a lost lease from memory, or count the lease's real time from later than the first
 //! sending of the ask that was granted.
 
+mod pace;
+
 use snowlease_core::{Closed, Format, Moment, Tick, TickError, Window};
 
+use self::pace::{Pace, Sent, nanos};
 use crate::rules;
 use crate::store::Carries;
 use crate::{
@@ -100,14 +103,6 @@ struct Seat {
     draining: bool,
 }
 
-/// A call to the store that is under way, or to be repeated.
-#[derive(Clone, Debug)]
-struct Sent {
-    /// When it was first sent: the lease's real time is counted from here.
-    at: Moment,
-    tick: Tick,
-}
-
 /// The pure state machine of a holder.
 #[derive(Clone, Debug)]
 pub struct Machine {
@@ -126,9 +121,7 @@ pub struct Machine {
     leaving: Option<Leaving>,
     waiting_for_store: bool,
     stopping: bool,
-    failures: u32,
-    retry_ns: u64,
-    random: u64,
+    pace: Pace,
 }
 
 #[derive(Clone, Debug)]
@@ -156,9 +149,7 @@ impl Machine {
             leaving: None,
             waiting_for_store: false,
             stopping: false,
-            failures: 0,
-            retry_ns: 0,
-            random: seed,
+            pace: Pace::new(terms, format, seed),
         }
     }
 
@@ -188,10 +179,11 @@ impl Machine {
             return None;
         }
         let seat_ns = self.seat.as_ref().map(|seat| {
-            let wants_other = if seat.draining { self.retry_ns } else { u64::MAX };
-            seat.deadline_ns.min(seat.renew_ns.max(self.retry_ns)).min(wants_other)
+            let wants_other = if seat.draining { self.pace.retry_ns } else { u64::MAX };
+            seat.deadline_ns.min(seat.renew_ns.max(self.pace.retry_ns)).min(wants_other)
         });
-        let other_ns = (self.seat.is_none() || self.leaving.is_some()).then_some(self.retry_ns);
+        let other_ns =
+            (self.seat.is_none() || self.leaving.is_some()).then_some(self.pace.retry_ns);
         seat_ns.into_iter().chain(other_ns).min()
     }
 
@@ -226,7 +218,7 @@ impl Machine {
         {
             self.lose(commands);
         }
-        if self.waiting_for_store || now.boot_ns < self.retry_ns {
+        if self.waiting_for_store || now.boot_ns < self.pace.retry_ns {
             return;
         }
         let renewal_due = self.seat.as_ref().is_some_and(|seat| now.boot_ns >= seat.renew_ns);
@@ -259,7 +251,7 @@ impl Machine {
             // Every window is over: there is nothing to give back.
             self.leaving = None;
         }
-        if self.waiting_for_store || now.boot_ns < self.retry_ns {
+        if self.waiting_for_store || now.boot_ns < self.pace.retry_ns {
             return;
         }
         match self.ask_to_release(Tick(0)) {
@@ -267,7 +259,7 @@ impl Machine {
                 self.waiting_for_store = true;
                 commands.push(command);
             }
-            None => self.retry_ns = now.boot_ns.saturating_add(nanos(self.terms.attempt())),
+            None => self.pace.retry_ns = now.boot_ns.saturating_add(nanos(self.terms.attempt())),
         }
     }
 
@@ -338,15 +330,15 @@ impl Machine {
                 if !matches!(error, AcquireError::Outage(Outage { unknown: true, .. })) {
                     self.key = None;
                 }
-                return self.back_off(now);
+                return self.pace.back_off(now);
             }
         };
         let Some((key, sent)) = self.key.take() else { return };
         let token = key.token();
         let seat = self.seat_of(&grant, token, &sent);
         let window = Window::new(self.format.layout(), grant.generator_id, grant.from, grant.until);
-        self.failures = 0;
-        self.retry_ns = now.boot_ns;
+        self.pace.failures = 0;
+        self.pace.retry_ns = now.boot_ns;
         let usable = now.boot_ns < seat.deadline_ns;
         match window {
             Ok(window) if usable && !self.stopping => {
@@ -367,8 +359,8 @@ impl Machine {
             next: Token::random(),
             seq: grant.seq,
             until: grant.until,
-            deadline_ns: self.deadline_ns(grant.until, sent),
-            renew_ns: self.renew_ns(grant.until, sent),
+            deadline_ns: self.pace.deadline_ns(grant.until, sent),
+            renew_ns: self.pace.renew_ns(grant.until, sent),
             draining: grant.draining,
         }
     }
@@ -387,7 +379,7 @@ impl Machine {
             }
             // The window that was confirmed stays good; the same bytes are sent again.
             Err(RenewError::Quarantined { .. } | RenewError::Outage(_)) => {
-                return self.back_off(now);
+                return self.pace.back_off(now);
             }
         };
         let Some((ask, sent)) = self.renewal.take() else { return };
@@ -396,15 +388,16 @@ impl Machine {
         if renewal.seq < ask.seq {
             return self.lose(commands);
         }
-        let extended_ns = self.deadline_ns(renewal.until, &sent);
-        let renew_ns = self.renew_ns(renewal.until, &sent);
+        let extended_ns = self.pace.deadline_ns(renewal.until, &sent);
+        let renew_ns = self.pace.renew_ns(renewal.until, &sent);
         let Some(seat) = &mut self.seat else { return };
         seat.seq = renewal.seq;
         seat.draining = renewal.draining;
         self.state = if seat.draining { State::Draining } else { State::Held };
-        self.failures = 0;
-        self.retry_ns = now.boot_ns;
-        // Confirmed as ours until `until`, whether or not that moved: within a long tick it does not.
+        self.pace.failures = 0;
+        self.pace.retry_ns = now.boot_ns;
+        // Confirmed as ours until `until`, whether or not that moved: within a long tick it does
+        // not.
         seat.deadline_ns = seat.deadline_ns.max(extended_ns);
         match renewal.token {
             // Landed, with this sending or an earlier one of the same bytes.
@@ -427,11 +420,11 @@ impl Machine {
     fn released(&mut self, now: &Moment, answer: &Result<(), ReleaseError>) {
         self.waiting_for_store = false;
         match answer {
-            Err(ReleaseError::Outage(_)) => self.back_off(now),
+            Err(ReleaseError::Outage(_)) => self.pace.back_off(now),
             // Done, or no longer ours, or never to be accepted: the window ends by itself then.
             _ => {
                 self.leaving = None;
-                self.failures = 0;
+                self.pace.failures = 0;
             }
         }
     }
@@ -448,7 +441,7 @@ impl Machine {
         }
         self.stopping = true;
         self.state = State::Idle;
-        self.retry_ns = 0;
+        self.pace.retry_ns = 0;
         if let Some(seat) = self.seat.take() {
             self.retired = Some(seat);
             commands.push(Command::Close);
@@ -478,52 +471,6 @@ impl Machine {
             attempts: 0,
         });
     }
-
-    /// When the lease's real time runs out, counted from when it was asked for, less the margin.
-    fn deadline_ns(&self, until: Tick, sent: &Sent) -> u64 {
-        let length = self.length_ns(until, sent);
-        let margin = nanos(self.terms.margin()).min(length / 4);
-        sent.at.boot_ns.saturating_add(length - margin)
-    }
-
-    /// When to renew: the agreed time, earlier if less was granted, and up to a tenth earlier at
-    /// random.
-    fn renew_ns(&mut self, until: Tick, sent: &Sent) -> u64 {
-        let agreed = nanos(self.terms.renew()).min(self.length_ns(until, sent) / 3);
-        let jitter = self.random() % (agreed / 10).max(1);
-        sent.at.boot_ns.saturating_add(agreed - jitter)
-    }
-
-    /// The real time between sending and `until`, at most one window.
-    fn length_ns(&self, until: Tick, sent: &Sent) -> u64 {
-        let ticks = until.since(sent.tick);
-        let tick_ns = u64::from(self.format.tick_ms()) * 1_000_000;
-        ticks.saturating_mul(tick_ns).min(nanos(self.terms.window()))
-    }
-
-    /// Waits before the next call, up to a bound that doubles to a thirtieth of the window: full
-    /// jitter, but for an eighth, so that a store that refuses at once is not asked in a tight
-    /// loop.
-    fn back_off(&mut self, now: &Moment) {
-        let most_ns = nanos(self.terms.window()) / 30;
-        let bound_ns = ((most_ns / 16) << self.failures.min(5)).min(most_ns).max(8);
-        self.failures = self.failures.saturating_add(1);
-        let delay_ns = (self.random() % bound_ns).max(bound_ns / 8);
-        self.retry_ns = now.boot_ns.saturating_add(delay_ns);
-    }
-
-    /// SplitMix64: spread is all that is asked of it.
-    fn random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.random;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
-    }
-}
-
-fn nanos(duration: std::time::Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -128,8 +128,8 @@ impl Ids {
     ///
     /// # Errors
     ///
-    /// [`NotReleased`]: nothing is issued any more, but the store did not take the lease back. Nothing
-    /// needs to be done: it ends by itself with its window.
+    /// [`NotReleased`]: nothing is issued any more, but the store did not take the lease back.
+    /// Nothing needs to be done: it ends by itself with its window.
     pub async fn shutdown(self) -> Result<(), NotReleased> {
         let keeper = Arc::clone(&self.keeper);
         keeper.ask_to_stop();

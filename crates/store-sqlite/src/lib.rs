@@ -24,6 +24,8 @@ mod open;
 mod rollback;
 mod schema;
 mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod witness;
 
 pub use error::OpenError;
