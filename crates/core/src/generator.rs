@@ -179,6 +179,12 @@ impl Generator {
         self.page.guarded()
     }
 
+    /// Whether this process is a child that was forked after the generator was made. Takes no lock:
+    /// one that another thread held at the fork is held for ever in the child.
+    pub fn is_forked(&self) -> bool {
+        self.page.forked()
+    }
+
     /// The format of the ids it issues.
     pub fn format(&self) -> Format {
         self.format

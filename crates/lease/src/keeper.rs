@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{fmt, mem, thread};
 
-use snowlease_core::{Clock, Generator, Window};
+use snowlease_core::{Clock, Generator, Refusal, Window};
 
 use crate::id_clock::ClockStatus;
 use crate::machine::{Command, Event, Machine};
@@ -211,6 +211,9 @@ impl Keeper {
     /// [`NotReady`] after `timeout`, or at once if the keeper was stopped; it goes on trying all
     /// the same.
     pub fn wait_ready(&self, timeout: Duration) -> Result<(), NotReady> {
+        if self.shared.generator.is_forked() {
+            return Err(NotReady { reason: Refusal::Forked.to_string() });
+        }
         let until_ns = os::boot_ns().saturating_add(nanos(timeout));
         let mut board = self.shared.board();
         loop {
@@ -228,6 +231,9 @@ impl Keeper {
     /// As [`wait_ready`](Self::wait_ready) for a future: `Some` if that is settled, otherwise
     /// `waker` is woken at the next change.
     pub fn poll_ready(&self, waker: &Waker) -> Option<Result<(), NotReady>> {
+        if self.shared.generator.is_forked() {
+            return Some(Err(NotReady { reason: Refusal::Forked.to_string() }));
+        }
         let mut board = self.shared.board();
         if self.shared.is_ready(&board) {
             return Some(Ok(()));
@@ -247,6 +253,10 @@ impl Keeper {
     /// [`NotReleased`]: nothing is issued any more, but the store did not take the lease back; it
     /// ends by itself with its window.
     pub fn stop(&self) -> Result<(), NotReleased> {
+        if self.shared.generator.is_forked() {
+            // The lease is the parent's, and so is the thread to wait for.
+            return Err(NotReleased { reason: Refusal::Forked.to_string() });
+        }
         self.ask_to_stop();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
@@ -265,6 +275,9 @@ impl Keeper {
 
     /// Has the keeper stop as [`stop`](Self::stop) does, without waiting.
     pub fn ask_to_stop(&self) {
+        if self.shared.generator.is_forked() {
+            return;
+        }
         self.shared.board().stop = true;
         self.shared.changed.notify_all();
     }

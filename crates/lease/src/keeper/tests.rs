@@ -141,6 +141,33 @@ fn a_pool_that_is_used_up_says_so_and_serves_when_one_is_freed() {
     second.wait_ready(Duration::from_secs(5)).unwrap();
 }
 
+#[test]
+fn a_forked_child_neither_waits_nor_gives_its_parents_lease_back() {
+    let store = memory(1);
+    let clock = IdClock::start();
+    let generator = Generator::new(Format::DEFAULT, Arc::clone(&clock) as Arc<_>)
+        .with_fork_guard(os::fork_guard());
+    let holder = Holder::new("keeper-test", "", "", "").unwrap();
+    let keeper =
+        Keeper::start(Arc::clone(&store) as Arc<_>, Arc::new(generator), clock, terms(), holder)
+            .unwrap();
+    keeper.wait_ready(Duration::from_secs(5)).unwrap();
+    // SAFETY: the child makes calls that take no lock, drops nothing and leaves at once.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        keeper.ask_to_stop();
+        let refused = keeper.stop().is_err() && keeper.wait_ready(Duration::from_secs(60)).is_err();
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(i32::from(!refused)) };
+    }
+    let mut status = -1;
+    // SAFETY: `child` is the process made above, and `status` a valid place for its end.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(status, 0);
+    assert!(keeper.generator().next_id().is_ok(), "the parent goes on");
+    assert_eq!(store.list().unwrap().iter().filter(|lease| lease.held).count(), 1);
+}
+
 /// A store whose driver has a bug.
 #[derive(Debug)]
 struct Panics(Arc<MemoryStore>, std::sync::atomic::AtomicBool);
