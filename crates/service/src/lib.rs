@@ -97,6 +97,8 @@ pub struct Limits {
     pub store_calls: usize,
     /// How many connections are open at once; more wait to be accepted.
     pub connections: usize,
+    /// How long a connection may be open before the head of its first request is whole.
+    pub first_head_timeout: Duration,
     /// How long a peer may take nothing of its answers before its connection is closed.
     pub write_timeout: Duration,
     /// How long requests may go on after the service was told to stop.
@@ -114,6 +116,7 @@ impl Limits {
         waiters: 64,
         store_calls: 64,
         connections: 2048,
+        first_head_timeout: Duration::from_secs(5),
         write_timeout: Duration::from_secs(30),
         drain: Duration::from_secs(10),
     };

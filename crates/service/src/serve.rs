@@ -4,9 +4,11 @@
 use std::future::Future;
 use std::io;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
@@ -17,8 +19,8 @@ use tracing::{debug, warn};
 use crate::Service;
 use crate::patience::Patient;
 
-/// A peer may take this long for the head of a request, and stay idle between two; longer than the
-/// usual time between renewals, so that holders keep their connection.
+/// A peer may take this long for the head of a later request, and stay idle before it; longer than
+/// the usual time between renewals, so that holders keep their connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The most bytes of a head.
@@ -65,7 +67,9 @@ impl Service {
                             // them.
                             let _ = stream.set_nodelay(true);
                             let stream = Patient::new(stream, limits.write_timeout);
-                            connections.spawn(talk(stream, service.clone(), stopping.clone()));
+                            let first = limits.first_head_timeout;
+                            let (service, stopping) = (service.clone(), stopping.clone());
+                            connections.spawn(talk(stream, first, service, stopping));
                         }
                         Err(error) => {
                             warn!(%error, "no connection could be accepted");
@@ -86,24 +90,43 @@ impl Service {
     }
 }
 
-/// One connection, to its end or to that of the request under way when the service stops.
+/// One connection, to its end or to that of the request under way when the service stops. A peer
+/// that has not asked yet is waited for neither then nor for longer than `first`.
 async fn talk(
     stream: Patient<TcpStream>,
+    first: Duration,
     service: TowerToHyperService<axum::Router>,
     mut stopping: watch::Receiver<()>,
 ) {
+    let asked = AtomicBool::new(false);
+    let service = service_fn(|request| {
+        // ORDERING: Relaxed; it is set and read by one task.
+        asked.store(true, Ordering::Relaxed);
+        service.call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_header_size(MOST_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        // The sender is dropped to say so.
-        _ = stopping.changed() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    let mut first = pin!(tokio::time::sleep(first));
+    let (mut stopped, mut overdue) = (false, false);
+    let ended = loop {
+        tokio::select! {
+            // What has arrived is read before it is judged whether anything has.
+            biased;
+            ended = connection.as_mut() => break ended,
+            // The sender is dropped to say so.
+            _ = stopping.changed(), if !stopped => {
+                stopped = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            () = first.as_mut(), if !overdue => overdue = true,
+        }
+        // ORDERING: Relaxed; see above.
+        if !asked.load(Ordering::Relaxed) {
+            return;
         }
     };
     if let Err(error) = ended {

@@ -144,6 +144,60 @@ async fn the_end_is_bounded_whatever_a_request_does() {
     world.store.hang(false);
 }
 
+/// Case: one client that sends nothing, or half a head, and every restart takes the whole drain.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_that_has_not_asked_does_not_hold_up_the_end() {
+    let world = World::with_limits(Limits { drain: Duration::from_secs(3600), ..Limits::DEFAULT });
+    let served = serve(&world).await;
+    let address = served.address;
+    let peers = spawn_blocking(move || {
+        let starts = ["", "GET", "GET /ids HTTP/1.1\r\nHost: x\r\n"];
+        let peers = starts.map(|start| {
+            let mut stream = connect(address);
+            send(&mut stream, start);
+            stream
+        });
+        // Accepted in turn, so that those before it are, too.
+        let mut last = connect(address);
+        send(&mut last, IDS);
+        assert!(read_until(&mut last, "]}").starts_with("HTTP/1.1 200 OK"));
+        send(&mut last, "GET /i");
+        (peers, last)
+    })
+    .await
+    .unwrap();
+    served.stop.send(()).unwrap();
+    assert_eq!(served.ended.await.unwrap().unwrap(), Drained { cut: 0 });
+    drop(peers);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_without_a_request_makes_room_soon_and_a_kept_one_stays() {
+    let first_head_timeout = Duration::from_millis(100);
+    let world =
+        World::with_limits(Limits { connections: 2, first_head_timeout, ..Limits::DEFAULT });
+    let served = serve(&world).await;
+    let address = served.address;
+    spawn_blocking(move || {
+        let mut kept = connect(address);
+        send(&mut kept, IDS);
+        assert!(read_until(&mut kept, "]}").starts_with("HTTP/1.1 200 OK"));
+        for start in ["", "GET /livez HTTP/1.1\r\n"] {
+            let mut idle = connect(address);
+            send(&mut idle, start);
+            let mut next = connect(address);
+            send(&mut next, IDS);
+            assert!(read_until(&mut next, "]}").starts_with("HTTP/1.1 200 OK"));
+        }
+        send(&mut kept, IDS);
+        assert!(read_until(&mut kept, "]}").starts_with("HTTP/1.1 200 OK"));
+    })
+    .await
+    .unwrap();
+    drop(served.stop);
+    assert_eq!(served.ended.await.unwrap().unwrap(), Drained { cut: 0 });
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_too_many_waits_for_its_turn() {
     let world = World::with_limits(Limits { connections: 1, ..Limits::DEFAULT });
