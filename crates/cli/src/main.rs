@@ -17,6 +17,7 @@ mod stores;
 mod target;
 mod time;
 mod usage;
+mod watch;
 
 fn main() -> std::process::ExitCode {
     cli::run()

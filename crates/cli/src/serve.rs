@@ -1,16 +1,16 @@
 //! `snowlease serve`: composes a store, a keeper and the service, and takes them down in order.
 //!
 //! Down means: readiness ends and no connection is taken; requests under way are finished; the gate
-//! is closed and the lease given back, so that its generator id is free at once. A second signal
-//! skips all of that.
+//! is closed and the lease given back, so that its generator id is free at once. Another signal a
+//! second later or more skips all of that.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use snowlease_core::{Format, Generator};
 use snowlease_lease::{Holder, IdClock, Keeper, LeaseStore, Meta, State, Terms, os};
@@ -26,12 +26,17 @@ use crate::settings::{Flags, Keys, Origin, Setting, Settings, hide_secrets};
 use crate::stores::{self, Wanted};
 use crate::time::{YEAR_MS, told};
 use crate::usage::Usage;
+use crate::watch::{Seen, watch};
 
 /// How long a request may wait for a tick behind others; the service bounds how many wait at once.
 const QUEUE_WAIT: Duration = Duration::from_millis(100);
 
 /// How long to wait for the first lease before saying that there is none yet.
 const FIRST_LEASE: Duration = Duration::from_secs(2);
+
+/// `timeout` signals the group and the process, and a terminal is pressed twice: signals this soon
+/// after the first one are the same one.
+const ONE_SIGNAL: Duration = Duration::from_secs(1);
 
 /// Enough for the deepest handler in a debug build, and memory is only taken where it is touched.
 const STACK_BYTES: usize = 1 << 20;
@@ -47,7 +52,7 @@ Examples:
 Each value comes from its flag, else its variable, else the file, else its default;
 --print-config shows which, as a file that can be used again. A store that is not there is
 created; one that is there brings its format and generator ids along unless they are given.
-SIGTERM and SIGINT end the service in order, a second one at once.";
+SIGTERM and SIGINT end the service in order, another one a second later or more at once.";
 
 /// Start the lease and id service
 #[derive(Debug, Args)]
@@ -183,23 +188,29 @@ impl Serving {
         let keeper = Arc::new(self.keeper()?);
         warn_of_the_batch(&self.batch, keeper.generator().batch_limit());
         let service = self.service(&keeper);
+        let (watching, stop) = mpsc::channel();
         let served = runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             runtime.spawn_blocking({
                 let keeper = Arc::clone(&keeper);
-                move || tell_start(&keeper, &line)
+                move || watch(&keeper, tell_start(&keeper, &line), &stop)
             });
             service.serve(listener, signals.first()).await
         });
+        drop(watching);
         if let Err(not_released) = keeper.stop() {
             note(not_released);
         }
         // Calls that hang in the store do not keep the process.
         runtime.shutdown_background();
-        match served.context("the listener failed")?.cut {
-            0 => Ok(()),
-            cut => bail!("{cut} connections were cut: their requests took too long to end"),
+        let cut = served.context("the listener failed")?.cut;
+        if cut > 0 {
+            // Whoever asked sees that there is no answer; nothing of ours is left undone.
+            note(format_args!(
+                "warning: {cut} connections were cut: their requests took too long to end"
+            ));
         }
+        Ok(())
     }
 
     fn keeper(&self) -> Result<Keeper> {
@@ -249,9 +260,12 @@ fn runtime() -> Result<Runtime> {
         .context("the system gives no threads: free some and start again")
 }
 
-/// Says that ids flow; or, if they do not soon, that the service runs without, and why.
-fn tell_start(keeper: &Keeper, line: &str) {
-    match keeper.wait_ready(FIRST_LEASE) {
+/// Says that ids flow; or, if they do not soon, that the service runs without, and why. Answers with
+/// what it has told.
+fn tell_start(keeper: &Keeper, line: &str) -> Seen {
+    let ready = keeper.wait_ready(FIRST_LEASE);
+    let seen = Seen::of(keeper);
+    match ready {
         Ok(()) => note(line),
         // It was stopped meanwhile, and says so itself.
         Err(_) if keeper.status().state == State::Idle => {}
@@ -261,6 +275,7 @@ fn tell_start(keeper: &Keeper, line: &str) {
             note(format_args!("{line}; no ids yet: {reason}"));
         }
     }
+    seen
 }
 
 /// The signals that end the service.
@@ -282,7 +297,9 @@ impl Signals {
     async fn first(mut self) {
         self.any().await;
         note("stopping: finishing requests, then giving the lease back (again to stop at once)");
+        let again = tokio::time::Instant::now() + ONE_SIGNAL;
         tokio::spawn(async move {
+            while tokio::time::timeout_at(again, self.any()).await.is_ok() {}
             self.any().await;
             note("stopped at once: the lease ends by itself");
             std::process::exit(1);

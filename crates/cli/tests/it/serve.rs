@@ -106,10 +106,44 @@ fn a_second_signal_ends_it_at_once() {
     service.get::<Leases>("/generators");
     service.signal("TERM");
     service.line_with("stopping");
+    // Sooner it would be the first one once more.
+    std::thread::sleep(Duration::from_millis(1_200));
     service.signal("INT");
     assert_eq!(service.wait().code(), Some(1));
     drop(peer);
     assert!(service.said().contains("stopped at once"));
+}
+
+/// Case: `timeout` signals twice, and the lease was not given back.
+#[test]
+fn signals_in_a_row_are_one() {
+    let folder = folder();
+    let mut service = Service::start(folder.path(), &[]);
+    for name in ["TERM", "INT", "TERM"] {
+        service.signal(name);
+    }
+    assert_eq!(service.wait().code(), Some(0), "{}", service.lines_so_far());
+    assert!(!service.said().contains("stopped at once"));
+    let store = format!("sqlite:{}", folder.path().join("snowlease.db").display());
+    let leases = run(&["lease", "list", "--store", &store, "--json"]).json();
+    assert_eq!(leases["leases"][0]["state"], "free");
+}
+
+/// Case: one peer that had asked for nothing made each stop take 10 s and fail.
+#[test]
+fn a_peer_with_half_a_request_does_not_hold_up_the_end() {
+    let folder = folder();
+    let mut service = Service::start(folder.path(), &[]);
+    let address = service.url.trim_start_matches("http://").to_owned();
+    let mut peer = TcpStream::connect(address).expect("it listens");
+    peer.write_all(b"GET /ids HT").expect("it reads");
+    service.get::<Leases>("/generators");
+    let begun_ns = os::boot_ns();
+    service.signal("TERM");
+    assert_eq!(service.wait().code(), Some(0), "{}", service.lines_so_far());
+    let elapsed = Duration::from_nanos(os::boot_ns() - begun_ns);
+    assert!(elapsed < Duration::from_secs(5), "{elapsed:?}");
+    drop(peer);
 }
 
 #[test]

@@ -1,0 +1,191 @@
+//! Tells on stderr when a service loses its lease or its store, and when it has them again.
+//!
+//! The trouble itself is in words of the store. Its numbers and times change at each attempt, so
+//! only the words count as another trouble, and what goes on is not told again.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use snowlease_lease::{Keeper, State, Status, os};
+use snowlease_wire::time::beside_ticks;
+
+use crate::output::note;
+
+/// How often it looks.
+const PERIOD: Duration = Duration::from_millis(500);
+
+/// A service that comes and goes says so this often at most, unless it begins or ends to serve.
+const QUIET_NS: u64 = 10_000_000_000;
+
+/// What was seen of a keeper at a look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    state: State,
+    /// Whether ids can be issued.
+    serving: bool,
+    generator_id: Option<u64>,
+    trouble: Option<String>,
+    remaining: Duration,
+}
+
+impl Seen {
+    pub(crate) fn of(keeper: &Keeper) -> Seen {
+        let Status { state, window, remaining, trouble, .. } = keeper.status();
+        let format = keeper.generator().format();
+        Seen {
+            state,
+            // Without a window, one is being opened or closed at this moment.
+            serving: matches!(state, State::Held | State::Draining)
+                && (window.is_none() || !remaining.is_zero()),
+            generator_id: window.map(|window| window.generator_id()),
+            trouble: trouble.map(|trouble| beside_ticks(&trouble, format)),
+            remaining,
+        }
+    }
+
+    fn trouble(&self) -> &str {
+        self.trouble.as_deref().unwrap_or("the store has not answered in time")
+    }
+
+    /// The trouble without its numbers.
+    fn kind(&self) -> Option<String> {
+        let trouble = self.trouble.as_deref()?;
+        Some(trouble.chars().filter(|c| !c.is_ascii_digit()).collect())
+    }
+}
+
+/// The line that the step from one look to the next is worth, if any.
+pub(crate) fn tell(before: &Seen, now: &Seen) -> Option<String> {
+    let id = now.generator_id.map(|id| format!(" under generator id {id}")).unwrap_or_default();
+    match (before.serving, now.serving) {
+        (true, false) => Some(format!("lease lost: {}", now.trouble())),
+        (false, true) if before.state == State::Acquiring => Some(format!("serving{id}")),
+        (false, true) => Some(format!("serving again{id}")),
+        (false, false) if before.kind() == now.kind() => None,
+        (false, false) => Some(format!("no lease: {}", now.trouble())),
+        (true, true) if both_differ(before.generator_id, now.generator_id) => {
+            Some(format!("serving now{id}"))
+        }
+        (true, true) if before.kind() == now.kind() => None,
+        (true, true) if now.trouble.is_none() => Some("the store answers again".to_owned()),
+        (true, true) => {
+            let (trouble, left_s) = (now.trouble(), now.remaining.as_secs());
+            Some(format!("the store does not answer: {trouble}; ids go on for {left_s} s"))
+        }
+    }
+}
+
+fn both_differ(before: Option<u64>, now: Option<u64>) -> bool {
+    before.is_some() && now.is_some() && before != now
+}
+
+/// What was told last, so that a service that comes and goes does not flood its log.
+#[derive(Debug)]
+struct Teller {
+    told: Seen,
+    told_ns: Option<u64>,
+}
+
+impl Teller {
+    /// The line for what is seen now. What is kept back counts as not seen, and is told later if it
+    /// still holds then.
+    fn look(&mut self, now: Seen, now_ns: u64) -> Option<String> {
+        let line = tell(&self.told, &now);
+        let quiet_ns = self.told_ns.map_or(u64::MAX, |told_ns| now_ns.saturating_sub(told_ns));
+        if line.is_some() {
+            if self.told.serving == now.serving && quiet_ns < QUIET_NS {
+                return None;
+            }
+            self.told_ns = Some(now_ns);
+        }
+        self.told = now;
+        line
+    }
+}
+
+/// Tells from `told` on, until the other end of `stop` is dropped.
+pub(crate) fn watch(keeper: &Keeper, told: Seen, stop: &Receiver<()>) {
+    let mut teller = Teller { told, told_ns: None };
+    while stop.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+        let now = Seen::of(keeper);
+        if now.state == State::Idle {
+            break;
+        }
+        if let Some(line) = teller.look(now, os::boot_ns()) {
+            note(line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(state: State, trouble: &str) -> Seen {
+        let serving = matches!(state, State::Held | State::Draining);
+        Seen {
+            state,
+            serving,
+            generator_id: serving.then_some(7),
+            trouble: Some(trouble.to_owned()).filter(|trouble| !trouble.is_empty()),
+            remaining: Duration::from_secs(40),
+        }
+    }
+
+    #[test]
+    fn each_change_is_one_line_and_what_goes_on_is_none() {
+        use State::{Acquiring, Draining, Held, Lost};
+        for (before, now, line) in [
+            (seen(Acquiring, ""), seen(Held, ""), "serving under generator id 7"),
+            (
+                seen(Acquiring, ""),
+                seen(Acquiring, "all 4 are in use"),
+                "no lease: all 4 are in use",
+            ),
+            (seen(Acquiring, "all 4 are in use"), seen(Acquiring, "all 5 are in use"), ""),
+            (seen(Held, ""), seen(Held, ""), ""),
+            (seen(Held, ""), seen(Draining, ""), ""),
+            (
+                seen(Held, ""),
+                seen(Held, "the disk is full"),
+                "the store does not answer: the disk is full; ids go on for 40 s",
+            ),
+            (seen(Held, "gone for 1 s"), seen(Held, "gone for 2 s"), ""),
+            (seen(Held, "gone for 1 s"), seen(Held, ""), "the store answers again"),
+            (seen(Held, "gone"), seen(Lost, "gone"), "lease lost: gone"),
+            (seen(Held, ""), seen(Lost, ""), "lease lost: the store has not answered in time"),
+            (seen(Lost, "gone"), seen(Lost, "gone"), ""),
+            (seen(Lost, "gone"), seen(Lost, "frozen"), "no lease: frozen"),
+            (seen(Lost, "gone"), seen(Held, ""), "serving again under generator id 7"),
+        ] {
+            assert_eq!(tell(&before, &now).unwrap_or_default(), line, "{before:?} {now:?}");
+        }
+        let other = Seen { generator_id: Some(8), ..seen(Held, "") };
+        let line = tell(&seen(Draining, ""), &other);
+        assert_eq!(line.as_deref(), Some("serving now under generator id 8"));
+    }
+
+    #[test]
+    fn a_store_that_comes_and_goes_does_not_flood_the_log() {
+        let mut teller = Teller { told: seen(State::Held, ""), told_ns: None };
+        let mut lines = Vec::new();
+        for half_s in 0..80 {
+            let trouble = if half_s % 2 == 0 { "gone" } else { "" };
+            lines.extend(teller.look(seen(State::Held, trouble), half_s * 500_000_000));
+        }
+        assert!((2..=5).contains(&lines.len()), "{lines:?}");
+        // The end of serving is told whatever was told just before.
+        let lost = teller.look(seen(State::Lost, "gone"), 40_000_000_000);
+        assert_eq!(lost.as_deref(), Some("lease lost: gone"));
+    }
+
+    #[test]
+    fn what_was_kept_back_is_told_if_it_still_holds() {
+        let mut teller = Teller { told: seen(State::Held, ""), told_ns: None };
+        let s = 1_000_000_000;
+        assert!(teller.look(seen(State::Held, "gone"), s).is_some());
+        assert_eq!(teller.look(seen(State::Held, ""), 2 * s), None);
+        let line = teller.look(seen(State::Held, ""), 12 * s);
+        assert_eq!(line.as_deref(), Some("the store answers again"));
+    }
+}
