@@ -6,8 +6,8 @@ use std::fmt;
 
 /// The label of a holder: name, machine, process and region.
 ///
-/// Each part is at most [`Holder::MAX_BYTES`] long and has no control characters; longer text is
-/// refused, never cut (a cut name has made two holders one elsewhere).
+/// Each part is at most [`Holder::MAX_BYTES`] long and has no [hidden](Holder::is_hidden) characters;
+/// longer text is refused, never cut (a cut name has made two holders one elsewhere).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Holder {
     name: String,
@@ -24,7 +24,7 @@ impl Holder {
     ///
     /// # Errors
     ///
-    /// [`HolderError`] names the part that is too long, empty or has control characters.
+    /// [`HolderError`] names the part that is too long, empty to the eye or has hidden characters.
     pub fn new(
         name: impl Into<String>,
         machine: impl Into<String>,
@@ -37,18 +37,28 @@ impl Holder {
             process: process.into(),
             region: region.into(),
         };
-        if holder.name.trim().is_empty() {
+        if holder.name.chars().all(|c| c.is_whitespace() || is_blank(c)) {
             return Err(HolderError { part: "name", fault: "is empty" });
         }
         for (part, text) in holder.parts() {
             if text.len() > Holder::MAX_BYTES {
                 return Err(HolderError { part, fault: "is longer than 128 bytes" });
             }
-            if text.chars().any(char::is_control) {
-                return Err(HolderError { part, fault: "has control characters" });
+            if text.chars().any(Holder::is_hidden) {
+                return Err(HolderError { part, fault: "has control characters or hidden ones" });
             }
         }
         Ok(holder)
+    }
+
+    /// Whether a character cannot be seen and changes what can: it moves the cursor, breaks the line,
+    /// turns the direction of writing or makes two names look the same.
+    pub fn is_hidden(c: char) -> bool {
+        c.is_control()
+            || matches!(c,
+                '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
     }
 
     /// The label of nobody, in a cell that no one holds.
@@ -91,6 +101,13 @@ impl Holder {
     }
 }
 
+/// Whether a character is a letter or mark that shows nothing by itself.
+fn is_blank(c: char) -> bool {
+    matches!(c,
+        '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{2800}' | '\u{3164}'
+        | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{e0100}'..='\u{e01ef}')
+}
+
 /// Why texts are no label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HolderError {
@@ -118,7 +135,17 @@ mod tests {
         assert!(name("ip-10-0-0-1").is_ok());
         assert!(name(&"x".repeat(128)).is_ok());
         assert_eq!(name(&"x".repeat(129)), Err("is longer than 128 bytes"));
-        assert_eq!(name("  "), Err("is empty"));
-        assert_eq!(name("web\n-0"), Err("has control characters"));
+        for empty in ["", "  ", "\u{a0}\u{3000}", "\u{3164}", " \u{2800}\u{fe0f}"] {
+            assert_eq!(name(empty), Err("is empty"), "{empty:?}");
+        }
+        assert!(name("wéb-日本 ☃\u{fe0f}").is_ok());
+        let hidden = "\0\n\u{1b}\u{7f}\u{85}\u{9b}\u{ad}\u{61c}\u{200b}\u{200f}\u{2028}\u{2029}\
+                      \u{202a}\u{202e}\u{2060}\u{2066}\u{2069}\u{feff}\u{e0000}\u{e007f}";
+        for c in hidden.chars() {
+            let fault = Err("has control characters or hidden ones");
+            assert_eq!(name(&format!("web{c}-0")), fault, "{c:?}");
+            let region = Holder::new("web", "", "", c).map_err(|error| error.fault);
+            assert_eq!(region.map(drop), fault.map(|_: Holder| ()), "{c:?}");
+        }
     }
 }
