@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -16,6 +17,9 @@ pub(crate) const DEFAULT_SERVER: &str = "http://127.0.0.1:8700";
 
 /// A list of a million leases fits; an answer without end does not.
 const LARGEST_ANSWER: u64 = 512 << 20;
+
+/// What became of a request.
+type Asked = Result<ureq::http::Response<ureq::Body>, ureq::Error>;
 
 /// A service at a base URL.
 #[derive(Debug)]
@@ -48,11 +52,13 @@ impl Client {
     pub(crate) fn new(server: &str) -> Result<Client, Usage> {
         let base = server.trim_end_matches('/');
         let (scheme, host) = base.split_once("://").unwrap_or((base, ""));
+        // A scheme may be in either case (RFC 3986).
+        let scheme = scheme.to_ascii_lowercase();
         if scheme == "https" {
             let text = "this build speaks http only: give an http:// URL of the service";
             return Err(Usage(text.to_owned()));
         }
-        if scheme != "http" || host.is_empty() || host.contains(['/', '?', '#', '@', ' ']) {
+        if scheme != "http" || !is_host(host) {
             let text = format!("{server:?} is no service: write http://HOST:PORT");
             return Err(Usage(text));
         }
@@ -65,12 +71,20 @@ impl Client {
             .timeout_global(Some(Duration::from_secs(30)))
             .build()
             .new_agent();
-        Ok(Client { agent, base: base.to_owned() })
+        Ok(Client { agent, base: format!("http://{host}") })
     }
 
     /// The answer of `GET` on this path and query.
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
-        let asked = self.agent.get(format!("{}{path}", self.base)).call();
+        self.answer(self.agent.get(format!("{}{path}", self.base)).call())
+    }
+
+    /// The answer of `POST` on this path and query, which nothing in between may keep or repeat.
+    pub(crate) fn post<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        self.answer(self.agent.post(format!("{}{path}", self.base)).send_empty())
+    }
+
+    fn answer<T: DeserializeOwned>(&self, asked: Asked) -> Result<T> {
         let mut answer = asked.map_err(|error| self.unreachable(error))?;
         let body = answer.body_mut().with_config().limit(LARGEST_ANSWER).read_to_string();
         let body = body.map_err(|error| self.unreachable(error))?;
@@ -105,17 +119,61 @@ impl Client {
     }
 }
 
+/// Whether this is a host with an optional port, and nothing else.
+fn is_host(text: &str) -> bool {
+    if text.contains(['/', '?', '#', '@']) {
+        return false;
+    }
+    let Ok(authority) = text.parse::<ureq::http::uri::Authority>() else { return false };
+    let (host, port) = (authority.host(), &text[authority.host().len()..]);
+    let bracketed = host.starts_with('[');
+    let known = if bracketed {
+        host.trim_matches(['[', ']']).parse::<Ipv6Addr>().is_ok()
+    } else {
+        !host.is_empty() && !host.contains([':', '[', ']'])
+    };
+    known && (port.is_empty() || authority.port_u16().is_some_and(|port| port > 0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn only_plain_base_urls_are_services() {
-        for good in ["http://127.0.0.1:8700", "http://[::1]:8700/", "http://ids.internal"] {
+        for good in [
+            "http://127.0.0.1:8700",
+            "http://[::1]:8700/",
+            "http://[::1]",
+            "http://ids.internal",
+            "HTTP://ids:8700",
+        ] {
             assert!(Client::new(good).is_ok(), "{good}");
         }
-        for bad in ["", "ids:8700", "http://", "https://ids", "http://a/b", "http://me:x@ids"] {
+        for bad in [
+            "",
+            "ids:8700",
+            "http://",
+            "https://ids",
+            "HTTPS://ids",
+            "http://a/b",
+            "http://me:x@ids",
+            "http://ids:",
+            "http://ids:0",
+            "http://ids:65536",
+            "http://ids:x",
+            "http://ids:1:2",
+            "http://:8700",
+            "http://[::1",
+            "http://[x]:1",
+            "http://[::1]x",
+            "http://::1:8700",
+            "http://i ds",
+            "http://ids\u{7}",
+            "http://<ids>",
+        ] {
             assert!(Client::new(bad).is_err(), "{bad}");
         }
+        assert_eq!(Client::new("Http://ids:1/").unwrap().base, "http://ids:1");
     }
 }

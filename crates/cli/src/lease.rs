@@ -54,7 +54,7 @@ impl Lease {
             Asked::Store(url) => of_store(&*stores::open(&url)?)?,
         };
         if list.json {
-            return output::answer(&serde_json::to_string(&leases)?);
+            return output::answer(&output::json(&leases)?);
         }
         if leases.leases.is_empty() {
             return output::answer("no generator id was ever granted");
@@ -99,11 +99,11 @@ fn row(lease: &LeaseLine) -> [String; COLUMNS.len()] {
     [
         lease.generator_id.to_string(),
         state(lease.state).to_owned(),
-        lease.holder.clone(),
-        lease.machine.clone(),
-        lease.process.clone(),
-        lease.region.clone(),
-        lease.until_time.clone().unwrap_or_else(|| format!("tick {}", lease.until)),
+        output::plain(&lease.holder),
+        output::plain(&lease.machine),
+        output::plain(&lease.process),
+        output::plain(&lease.region),
+        lease.until_time.as_deref().map_or_else(|| format!("tick {}", lease.until), output::plain),
         age(lease.age_ms),
     ]
 }

@@ -42,7 +42,7 @@ service.";
 pub(crate) struct Next {
     /// How many
     #[arg(short, value_name = "COUNT", default_value = "1")]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(value_parser = count)]
     n: u64,
     /// The text form: decimal, hex, crockford or base62
     #[arg(long = "as", value_name = "FORM", default_value = "decimal")]
@@ -55,8 +55,12 @@ impl Next {
     pub(crate) fn run(self) -> Result<()> {
         match self.target.asked()? {
             Asked::Service(client) => {
-                let mut batch = BATCH;
-                print(self.n, self.form, |left| from_service(&client, left, &mut batch))
+                let (mut batch, mut last) = (BATCH, None);
+                print(self.n, self.form, |left| {
+                    let ids = from_service(&client, left, &mut batch)?;
+                    check_order(&mut last, &ids)?;
+                    Ok(ids)
+                })
             }
             Asked::Store(url) => {
                 // The library makes a store where there is none, but does not say so.
@@ -73,6 +77,12 @@ impl Next {
             }
         }
     }
+}
+
+/// A number as it prints: no sign and no leading zero, as the service has it.
+fn count(text: &str) -> Result<u64, String> {
+    let number = text.parse::<u64>().ok().filter(|n| *n > 0 && n.to_string() == text);
+    number.ok_or_else(|| "write a whole number from 1 on, such as 10".to_owned())
 }
 
 fn print(n: u64, form: TextForm, mut next: impl FnMut(u64) -> Result<Vec<Id>>) -> Result<()> {
@@ -94,7 +104,7 @@ fn from_service(client: &Client, left: u64, batch: &mut u64) -> Result<Vec<Id>> 
     let until_ns = deadline();
     loop {
         let n = left.min(*batch);
-        let error = match client.get::<wire::Ids>(&format!("/ids?n={n}")) {
+        let error = match client.post::<wire::Ids>(&format!("/ids?n={n}")) {
             Ok(answer) => return checked(&answer.ids, n),
             Err(error) => error,
         };
@@ -119,6 +129,19 @@ fn checked(texts: &[String], n: u64) -> Result<Vec<Id>> {
             bail!("the service did not answer with {n} ascending ids: is this a Snowlease service?")
         }
     }
+}
+
+/// Each batch is after the one before: an answer that is kept and given again must not pass for new
+/// ids.
+fn check_order(last: &mut Option<Id>, ids: &[Id]) -> Result<()> {
+    if last.is_some() && ids.first() <= last.as_ref() {
+        bail!(
+            "the service answered with ids that do not come after those before: is there a cache \
+             or another service in between? Ask one service, without one"
+        );
+    }
+    *last = ids.last().copied().or(*last);
+    Ok(())
 }
 
 /// A batch of at most `left` ids; `batch` is lowered to what the format gives at once.
@@ -175,6 +198,25 @@ mod tests {
         assert!(checked(&texts(&["1", "2"]), 2).is_ok());
         for (answer, n) in [(&["1"][..], 2), (&["2", "1"], 2), (&["1", "1"], 2), (&["x"], 1)] {
             assert!(checked(&texts(answer), n).is_err(), "{answer:?}");
+        }
+    }
+    #[test]
+    fn no_batch_repeats_another() {
+        let ids = |ids: &[i64]| ids.iter().map(|id| Id::try_from(*id).unwrap()).collect::<Vec<_>>();
+        let mut last = None;
+        check_order(&mut last, &ids(&[1, 2])).unwrap();
+        check_order(&mut last, &ids(&[3])).unwrap();
+        for again in [&[3, 4][..], &[1, 2], &[3]] {
+            assert!(check_order(&mut last, &ids(again)).is_err(), "{again:?}");
+        }
+        check_order(&mut last, &ids(&[4])).unwrap();
+    }
+
+    #[test]
+    fn a_count_has_one_text() {
+        assert_eq!((count("1"), count("18446744073709551615")), (Ok(1), Ok(u64::MAX)));
+        for text in ["", "0", "00", "01", "+5", "-1", " 1", "1 ", "1e3", "18446744073709551616"] {
+            assert!(count(text).is_err(), "{text}");
         }
     }
 }

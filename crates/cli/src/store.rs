@@ -13,7 +13,7 @@ use snowlease_lease::{LeaseStore, Pool, Terms, os, rules};
 use snowlease_service::store_doc;
 use snowlease_wire::{self as wire, FormatDoc, StoreDoc};
 
-use crate::output;
+use crate::output::{self, plain};
 use crate::settings::keys::{self, Key};
 use crate::settings::{Flags, Keys, Resolver, hide_secrets};
 use crate::stores::{self, Wanted};
@@ -213,7 +213,7 @@ impl Facts {
 
     fn answer(&self, head: &str, json: bool) -> Result<String> {
         if json {
-            return Ok(serde_json::to_string(self)?);
+            return output::json(self);
         }
         let mut text = head.to_owned();
         let format = &self.format;
@@ -226,17 +226,18 @@ impl Facts {
         };
         let epoch = told(format.epoch_ms);
         // Writing into a string cannot fail.
-        let _ = writeln!(text, "store          {}", self.kind);
+        let _ = writeln!(text, "store          {}", plain(&self.kind));
         let _ = writeln!(
             text,
             "format         {}, tick {} ms, epoch {epoch}",
-            format.layout, format.tick_ms
+            plain(&format.layout),
+            format.tick_ms
         );
-        let _ = writeln!(text, "generator ids  {}", self.generators);
+        let _ = writeln!(text, "generator ids  {}", plain(&self.generators));
         let _ = writeln!(text, "in use         {} of {}", self.used, self.total);
         let _ = writeln!(text, "mode           {mode}");
         for alarm in &self.alarms {
-            let _ = writeln!(text, "alarm          {alarm}");
+            let _ = writeln!(text, "alarm          {}", plain(alarm));
         }
         Ok(text)
     }

@@ -34,9 +34,7 @@ impl Target {
         if let Some(store) = self.store {
             return match store.as_str() {
                 "" => Err(Usage(format!("--{} is empty: give it a URL", keys::STORE.flag))),
-                url if url.starts_with("http://") || url.starts_with("https://") => {
-                    Client::new(url).map(Asked::Service)
-                }
+                url if is_service(url) => Client::new(url).map(Asked::Service),
                 url => stores::check(url).map(|()| Asked::Store(store)),
             };
         }
@@ -54,4 +52,9 @@ impl Target {
             .map(Asked::Service)
             .map_err(|error| Usage(format!("SNOWLEASE_SERVER: {error}")))
     }
+}
+
+fn is_service(url: &str) -> bool {
+    let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    matches!(scheme.as_deref(), Some("http" | "https"))
 }

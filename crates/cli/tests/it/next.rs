@@ -126,11 +126,80 @@ fn an_answer_of_something_else_is_never_taken_for_ids() {
     }
 }
 
+/// Answers each request with the next of `answers`, one connection each.
+fn serve_answers(answers: Vec<String>) -> (String, std::thread::JoinHandle<Vec<String>>) {
+    let other = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", other.local_addr().expect("it has one"));
+    let server = std::thread::spawn(move || {
+        let answer = |answer: String| {
+            let (mut peer, _) = other.accept().expect("it is asked");
+            let mut bytes = [0; 4096];
+            let read = peer.read(&mut bytes).expect("it is asked");
+            let head = "content-type: application/json\r\nconnection: close";
+            let length = answer.len();
+            let whole =
+                format!("HTTP/1.1 200 OK\r\n{head}\r\ncontent-length: {length}\r\n\r\n{answer}");
+            peer.write_all(whole.as_bytes()).expect("it reads");
+            String::from_utf8_lossy(&bytes[..read]).into_owned()
+        };
+        answers.into_iter().map(answer).collect()
+    });
+    (url, server)
+}
+
+/// Case: a proxy kept the answer and gave it to every batch.
+#[test]
+fn an_answer_that_is_repeated_is_an_error() {
+    let ids: Vec<String> = (1..=10_000).map(|id| format!("\"{id}\"")).collect();
+    let batch = format!("{{\"ids\":[{}]}}", ids.join(","));
+    let (url, server) = serve_answers(vec![batch.clone(), batch]);
+    let run = run(&["next", "-n", "20000", "--server", &url]);
+    assert_eq!(run.code, 1, "{}", run.err);
+    assert!(run.err.contains("do not come after"), "{}", run.err);
+    assert_eq!(run.out.lines().count(), 10_000);
+    for request in server.join().expect("no panic") {
+        assert!(request.starts_with("POST /ids?n=10000 "), "{request}");
+    }
+}
+
+/// Case: the name of a holder cleared the screen of whoever listed the leases.
+#[test]
+fn what_a_service_says_does_not_drive_the_terminal() {
+    let evil = "\\u001b[2Jweb\\u009b1m\\u202e\\n\\u2028";
+    let line = format!(
+        r#"{{"generator_id":1,"holder":"{evil}","machine":"{evil}","process":"{evil}",
+        "region":"{evil}","seq":1,"from":1,"until":2,"until_time":"{evil}","granted_at_ms":1,
+        "age_ms":1,"state":"held"}}"#
+    );
+    let leases = format!(r#"{{"leases":[{line}],"reference_ms":1}}"#);
+    let store = format!(
+        r#"{{"kind":"{evil}","format":{{"layout":"{evil}","tick_ms":1,"epoch_ms":0,
+        "fingerprint":"{evil}"}},"generators":"{evil}","mode":"open","floor":0,
+        "longest_window":1,"used":0,"total":1,"alarms":["{evil}"],"window_ms":1,
+        "reference_ms":1}}"#
+    );
+    for (verb, answer) in [(["lease", "list"], leases), (["store", "status"], store)] {
+        let (url, server) = serve_answers(vec![answer.clone(), answer]);
+        for json in [&[][..], &["--json"]] {
+            let said = run(&[&verb[..], &["--server", &url], json].concat()).answer();
+            let hidden = |c: char| c != '\n' && snowlease_lease::Holder::is_hidden(c);
+            assert!(said.contains("web") && !said.contains(hidden), "{said:?}");
+        }
+        server.join().expect("no panic");
+    }
+}
+
 #[test]
 fn wrong_calls_are_refused_with_the_right_one() {
     run(&["next", "-n", "0"]).fails(2, &["-n"]);
     run(&["next", "-n", "-1"]).fails(2, &["-1"]);
     run(&["next", "-n", "ten"]).fails(2, &["ten"]);
+    run(&["next", "-n", "+5"]).fails(2, &["+5", "-n"]);
+    run(&["next", "-n", "01"]).fails(2, &["01", "-n"]);
+    for server in ["http://ids:x", "http://ids:70000", "http://[::1", "http://i ds"] {
+        run(&["next", "--server", server]).fails(2, &[server, "write http://HOST:PORT"]);
+    }
+    run(&["next", "--store", "HTTPS://ids"]).fails(2, &["http only"]);
     run(&["next", "--as", "uuid"]).fails(2, &["uuid", "--as"]);
     run(&["next", "--server", "ids:8700"]).fails(2, &["write http://HOST:PORT"]);
     run(&["next", "--server", "https://ids"]).fails(2, &["http only"]);
