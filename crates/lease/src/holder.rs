@@ -6,8 +6,8 @@ use std::fmt;
 
 /// The label of a holder: name, machine, process and region.
 ///
-/// Each part is at most [`Holder::MAX_BYTES`] long and has no [hidden](Holder::is_hidden) characters;
-/// longer text is refused, never cut (a cut name has made two holders one elsewhere).
+/// Each part is at most [`Holder::MAX_BYTES`] long and has no [hidden](Holder::is_hidden)
+/// characters; longer text is refused, never cut (a cut name has made two holders one elsewhere).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Holder {
     name: String,
@@ -51,8 +51,8 @@ impl Holder {
         Ok(holder)
     }
 
-    /// Whether a character cannot be seen and changes what can: it moves the cursor, breaks the line,
-    /// turns the direction of writing or makes two names look the same.
+    /// Whether a character cannot be seen and changes what can: it moves the cursor, breaks the
+    /// line, turns the direction of writing or makes two names look the same.
     pub fn is_hidden(c: char) -> bool {
         c.is_control()
             || matches!(c,
