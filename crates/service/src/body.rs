@@ -24,6 +24,10 @@ impl<T: DeserializeOwned> FromRequest<Arc<Shared>> for Json<T> {
             let detail = "send the body with Content-Type: application/json";
             return Err(Failure::new(Code::UnsupportedMediaType, detail));
         }
+        if is_encoded(request.headers()) {
+            let detail = "send the body as it is, without Content-Encoding";
+            return Err(Failure::new(Code::UnsupportedMediaType, detail));
+        }
         let limits = shared.parts.limits;
         let body = Limited::new(request.into_body(), limits.body).collect();
         let collected = tokio::time::timeout(limits.body_timeout, body).await.map_err(|_| {
@@ -55,6 +59,14 @@ fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return false };
     let media_type = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default();
     media_type.trim().eq_ignore_ascii_case("application/json")
+}
+
+/// Whether the bytes of the body are another form of it, such as a compressed one.
+fn is_encoded(headers: &HeaderMap) -> bool {
+    headers.get_all(header::CONTENT_ENCODING).iter().any(|value| {
+        let names = value.to_str().unwrap_or("?").split(',').map(str::trim);
+        names.filter(|name| !name.is_empty()).any(|name| !name.eq_ignore_ascii_case("identity"))
+    })
 }
 
 /// The reader's message without the value it found, which may be a secret.

@@ -45,7 +45,7 @@ pub(crate) async fn decode(
     let [form, preset] = query::read(query.as_deref(), ["form", "preset"])?;
     let (form, id) = read(&text, form.as_deref())?;
     let mut decoded = match preset {
-        None => by_format(&shared, id),
+        None => by_format(&shared, id)?,
         Some(name) => by_preset(id, &name)?,
     };
     decoded.form = form.name().to_owned();
@@ -70,21 +70,22 @@ fn read(text: &str, form: Option<&str>) -> Result<(TextForm, Id), Failure> {
 }
 
 /// As an id of this service.
-fn by_format(shared: &Shared, id: Id) -> Decoded {
+fn by_format(shared: &Shared, id: Id) -> Result<Decoded, Failure> {
     let parts = shared.format.decode(id);
-    let unix_ms = shared.format.unix_ms(parts.tick);
+    let unix_ms = time::of_tick(shared.format, parts.tick)
+        .map_err(|error| Failure::new(Code::BadId, error.to_string()))?;
     let region = &shared.parts.region;
     // Other ids of the format may come from other stores, in other regions.
     let (first, last) = shared.parts.range;
     let ours = (first..=last).contains(&parts.generator_id) && !region.is_empty();
-    Decoded {
+    Ok(Decoded {
         tick: parts.tick.0,
         generator_id: Some(parts.generator_id),
         sequence: Some(parts.sequence),
         region: ours.then(|| region.clone()),
         format: Some(shared.format.into()),
         ..plain(id, unix_ms)
-    }
+    })
 }
 
 /// As an id of another system.

@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use snowlease_wire::{Code, Problem, Ready};
 
+use crate::query::NoQuery;
 use crate::reply::{self, Failure, millis};
 use crate::shared::Shared;
 
@@ -23,7 +24,7 @@ use crate::shared::Shared;
     tag = "probes",
     responses((status = 200, description = "Alive", body = String, content_type = "text/plain")),
 )]
-pub(crate) async fn livez() -> Response {
+pub(crate) async fn livez(_: NoQuery) -> Response {
     reply::sent(StatusCode::OK, "text/plain; charset=utf-8", Body::from("alive\n"))
 }
 
@@ -41,7 +42,10 @@ pub(crate) async fn livez() -> Response {
             content_type = "application/problem+json"),
     ),
 )]
-pub(crate) async fn readyz(State(shared): State<Arc<Shared>>) -> Result<Response, Failure> {
+pub(crate) async fn readyz(
+    State(shared): State<Arc<Shared>>,
+    _: NoQuery,
+) -> Result<Response, Failure> {
     let standing = shared.standing();
     let remaining_ms = standing.remaining.map(millis);
     if shared.is_stopping() || !standing.ready {

@@ -20,6 +20,7 @@ use snowlease_wire::{Code, Problem};
 
 use crate::body::Json;
 use crate::metrics::Operation;
+use crate::query::NoQuery;
 use crate::reply::{self, Context, Failure, millis};
 use crate::shared::{Shared, generator_id};
 use crate::view::lease_line;
@@ -43,6 +44,7 @@ use crate::view::lease_line;
 )]
 pub(crate) async fn lease(
     State(shared): State<Arc<Shared>>,
+    _: NoQuery,
     Json(ask): Json<wire::LeaseAsk>,
 ) -> Result<Response, Failure> {
     let ahead_ms = ask.now_ms.map(|now_ms| ahead(now_ms, shared.context()));
@@ -74,6 +76,10 @@ pub(crate) async fn lease(
 /// What to ask the store for, given what was asked of the service.
 fn acquire(shared: &Shared, ask: wire::LeaseAsk) -> Result<Acquire, Failure> {
     let (terms, format, context) = (shared.parts.terms, shared.format, shared.context());
+    if let Some(asked) = &ask.format {
+        let malformed = |error| Failure::new(Code::BadBody, format!("format: {error}"));
+        asked.check().map_err(malformed)?;
+    }
     if let Some(asked) = &ask.format
         && !asked.fits(format)
     {
@@ -133,9 +139,11 @@ fn window_end(format: Format, now_ms: i64, length: Duration) -> Tick {
     format.first_tick_from_ms(now_ms.saturating_add(length_ms)).min(rules::end(format))
 }
 
-/// How far a holder's clock is ahead of the reference, in ms.
+/// How far a holder's clock is ahead of the reference, in ms: within what a number in JSON keeps,
+/// since a clock that far off is nonsense anyway.
 fn ahead(now_ms: i64, context: Context) -> i64 {
-    now_ms.saturating_sub(context.reference_ms)
+    const EXACT: i64 = 1 << 53;
+    now_ms.saturating_sub(context.reference_ms).clamp(-EXACT, EXACT)
 }
 
 /// When to renew a window that ends at `until`: after the share of it that the terms set.
@@ -169,6 +177,7 @@ fn renew_after_ms(terms: Terms, context: Context, until: Tick) -> u64 {
 pub(crate) async fn renew(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
+    _: NoQuery,
     Json(ask): Json<wire::RenewAsk>,
 ) -> Result<Response, Failure> {
     let generator_id = generator_id(&id)?;
@@ -251,6 +260,7 @@ fn token(secret: &wire::Secret) -> Result<Token, Failure> {
 pub(crate) async fn release(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
+    _: NoQuery,
     Json(ask): Json<wire::ReleaseAsk>,
 ) -> Result<Response, Failure> {
     let generator_id = generator_id(&id)?;
@@ -279,9 +289,8 @@ pub(crate) async fn release(
 )]
 pub(crate) async fn list(
     State(shared): State<Arc<Shared>>,
-    axum::extract::RawQuery(query): axum::extract::RawQuery,
+    _: NoQuery,
 ) -> Result<Response, Failure> {
-    crate::query::read(query.as_deref(), [])?;
     let now = shared.now()?;
     let listed = shared.store(Operation::List, |store| store.list()).await?;
     let context = shared.context();

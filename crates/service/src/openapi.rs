@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use utoipa::OpenApi;
 
+use crate::query::NoQuery;
 use crate::reply;
 use crate::{decode, health, ids, leases, scrape, view};
 
@@ -63,6 +64,6 @@ pub fn openapi_json() -> String {
     tag = "probes",
     responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value)),
 )]
-pub(crate) async fn serve() -> Response {
+pub(crate) async fn serve(_: NoQuery) -> Response {
     reply::sent(StatusCode::OK, "application/json", Body::from(openapi_json()))
 }

@@ -2,6 +2,8 @@
 
 use std::str;
 
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use snowlease_wire::Code;
 
 use crate::reply::Failure;
@@ -35,6 +37,18 @@ pub(crate) fn read<const N: usize>(
         }
     }
     Ok(values)
+}
+
+/// The query of a call that takes none.
+#[derive(Debug)]
+pub(crate) struct NoQuery;
+
+impl<S: Sync> FromRequestParts<S> for NoQuery {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<NoQuery, Failure> {
+        read(parts.uri.query(), []).map(|[]| NoQuery)
+    }
 }
 
 fn unknown(name: &str, names: &[&str]) -> String {

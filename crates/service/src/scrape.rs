@@ -24,6 +24,7 @@ use snowlease_lease::Pool;
 use snowlease_wire::Code;
 
 use crate::metrics::Operation;
+use crate::query::NoQuery;
 use crate::reply::{self, Failure};
 use crate::shared::Shared;
 use crate::standing::Standing;
@@ -45,7 +46,10 @@ const STORE_PATIENCE: Duration = Duration::from_secs(1);
     responses((status = 200, description = "Metrics", body = String,
         content_type = "application/openmetrics-text")),
 )]
-pub(crate) async fn metrics(State(shared): State<Arc<Shared>>) -> Result<Response, Failure> {
+pub(crate) async fn metrics(
+    State(shared): State<Arc<Shared>>,
+    _: NoQuery,
+) -> Result<Response, Failure> {
     let pool = pool(&shared).await;
     let mut fresh = Registry::with_prefix("snowlease");
     fresh.register_collector(Box::new(Look::of(&shared, pool)));

@@ -49,7 +49,7 @@ impl From<Status> for Standing {
         let reason = match status.trouble {
             _ if ready => String::new(),
             Some(trouble) => trouble,
-            None => "the service has no lease yet".to_owned(),
+            None => no_lease(status.state).to_owned(),
         };
         let kernel = snowlease_lease::os::kernel_time();
         let max_error_s = kernel.map(|time| seconds(time.max_error_us, 1e6));
@@ -82,9 +82,34 @@ impl From<Status> for Standing {
     }
 }
 
+/// Why there are no ids, where nothing else is known.
+fn no_lease(state: State) -> &'static str {
+    match state {
+        State::Idle => "the service holds no lease: it is starting or stopping",
+        State::Acquiring => "the service has no lease yet",
+        State::Held | State::Draining => {
+            "the lease of the service has run out: it is being renewed, or another one is asked for"
+        }
+        State::Lost => "the service has lost its lease: it asks for another one",
+    }
+}
+
 /// A count of a small unit in seconds, for a gauge.
 fn seconds(count: i64, per_second: f64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a gauge needs no more than 53 bits")]
     let count = count as f64;
     count / per_second
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_never_had_a_lease_has_none_yet() {
+        for state in [State::Idle, State::Held, State::Draining, State::Lost] {
+            assert!(!no_lease(state).contains("yet"), "{state:?}");
+        }
+        assert!(no_lease(State::Acquiring).contains("no lease yet"));
+    }
 }

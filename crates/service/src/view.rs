@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use snowlease_core::{Format, Tick};
@@ -14,7 +14,7 @@ use snowlease_lease::{CellState, LeaseEntry, LeaseStore, Mode, Outage, Pool, Sto
 use snowlease_wire::{self as wire, Problem, StoreDoc, time};
 
 use crate::metrics::Operation;
-use crate::query;
+use crate::query::NoQuery;
 use crate::reply::{self, Failure, millis};
 use crate::shared::Shared;
 
@@ -93,9 +93,8 @@ pub fn lease_line(
 )]
 pub(crate) async fn store(
     State(shared): State<Arc<Shared>>,
-    RawQuery(query): RawQuery,
+    _: NoQuery,
 ) -> Result<Response, Failure> {
-    query::read(query.as_deref(), [])?;
     let now = shared.now()?;
     let read = shared.store(Operation::Status, move |store| look(store, now)).await?;
     let context = shared.context();

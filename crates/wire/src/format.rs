@@ -1,7 +1,7 @@
 //! The format of ids on the wire.
 
 use serde::{Deserialize, Serialize};
-use snowlease_core::{Format, FormatError, LayoutError};
+use snowlease_core::{Format, FormatError, Layout, LayoutError};
 
 /// A format: how the ids of a service are made up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +44,8 @@ pub enum FormatDocError {
     Layout(LayoutError),
     /// Tick length or epoch is out of bounds.
     Format(FormatError),
+    /// The fingerprint is none: write 16 lower-case hex digits.
+    Fingerprint,
 }
 
 impl std::fmt::Display for FormatDocError {
@@ -51,6 +53,9 @@ impl std::fmt::Display for FormatDocError {
         match self {
             FormatDocError::Layout(error) => error.fmt(f),
             FormatDocError::Format(error) => error.fmt(f),
+            FormatDocError::Fingerprint => {
+                f.write_str("a fingerprint is 16 lower-case hex digits: copy it as it is")
+            }
         }
     }
 }
@@ -96,6 +101,28 @@ impl TryFrom<&FormatDoc> for Format {
 }
 
 impl FormatAsk {
+    /// Checks that every member that is given is one of some format.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatDocError`] for the first one that is of none.
+    pub fn check(&self) -> Result<(), FormatDocError> {
+        if let Some(layout) = &self.layout {
+            layout.parse::<Layout>().map_err(FormatDocError::Layout)?;
+        }
+        let default = Format::DEFAULT;
+        let tick_ms = self.tick_ms.unwrap_or(default.tick_ms());
+        let epoch_ms = self.epoch_ms.unwrap_or(default.epoch_ms());
+        Format::new(default.layout(), tick_ms, epoch_ms).map_err(FormatDocError::Format)?;
+        let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        match &self.fingerprint {
+            Some(text) if text.len() != 16 || !text.bytes().all(is_hex) => {
+                Err(FormatDocError::Fingerprint)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether every member that is given is that of `format`.
     pub fn fits(&self, format: Format) -> bool {
         let FormatDoc { layout, tick_ms, epoch_ms, fingerprint } = format.into();
@@ -109,7 +136,6 @@ impl FormatAsk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use snowlease_core::Layout;
 
     #[test]
     fn a_format_survives_its_document() {
@@ -130,5 +156,27 @@ mod tests {
         assert!(!fits(r#"{"epoch_ms":0}"#).unwrap());
         assert!(!fits(r#"{"fingerprint":"0000000000000000"}"#).unwrap());
         assert!(fits(r#"{"tick":1}"#).is_err());
+    }
+    #[test]
+    fn what_is_of_no_format_is_malformed_and_of_another_one_is_not() {
+        let check = |text: &str| serde_json::from_str::<FormatAsk>(text).unwrap().check();
+        for good in [
+            "{}",
+            r#"{"layout":"t41g13s9","tick_ms":10,"epoch_ms":0}"#,
+            r#"{"fingerprint":"0000000000000000"}"#,
+        ] {
+            assert_eq!(check(good), Ok(()), "{good}");
+        }
+        for bad in [
+            r#"{"layout":"xx"}"#,
+            r#"{"layout":"t41g10s13"}"#,
+            r#"{"tick_ms":0}"#,
+            r#"{"tick_ms":4294967295}"#,
+            r#"{"epoch_ms":9223372036854775807}"#,
+            r#"{"fingerprint":""}"#,
+            r#"{"fingerprint":"000000000000000G"}"#,
+        ] {
+            assert!(check(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -36,6 +36,36 @@ pub fn text(unix_ms: i64) -> Option<String> {
     Timestamp::from_millisecond(unix_ms).ok().map(|time| format!("{time:.3}"))
 }
 
+/// The instant at which a tick begins, in Unix ms.
+///
+/// # Errors
+///
+/// [`PastAllTime`]: it is later than a number of ms can say.
+pub fn of_tick(format: Format, tick: Tick) -> Result<i64, PastAllTime> {
+    let unix_ms = i128::from(format.epoch_ms()) + i128::from(tick.0) * i128::from(format.tick_ms());
+    i64::try_from(unix_ms).map_err(|_| PastAllTime { tick })
+}
+
+/// A tick begins later than a number of ms can say. Read the id by the format it was made by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PastAllTime {
+    /// The tick.
+    pub tick: Tick,
+}
+
+impl fmt::Display for PastAllTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tick(tick) = self.tick;
+        write!(
+            f,
+            "its time field, {tick}, is past all time that can be told: read it by the format it \
+             was made by"
+        )
+    }
+}
+
+impl std::error::Error for PastAllTime {}
+
 /// A text for people in which each `tick N` has its instant beside it, where the calendar has one.
 ///
 /// Doing it twice does no harm.
@@ -214,6 +244,15 @@ impl std::error::Error for TimeError {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tick_past_all_time_is_an_error_and_never_another_time() {
+        let format = Format::new("t53g5s5".parse().unwrap(), 86_400_000, 0).unwrap();
+        let last = (i64::MAX / 86_400_000).cast_unsigned();
+        assert_eq!(of_tick(format, Tick(last)), Ok(format.unix_ms(Tick(last))));
+        assert_eq!(of_tick(format, Tick(last + 1)), Err(PastAllTime { tick: Tick(last + 1) }));
+        assert_eq!(of_tick(Format::DEFAULT, Tick(5)), Ok(1_704_067_200_005));
+    }
 
     #[test]
     fn text_is_in_utc_with_three_decimals() {

@@ -160,3 +160,21 @@ impl HttpBody for Never {
         Poll::Pending
     }
 }
+
+/// Case: a compressed body was read as JSON and called malformed.
+#[tokio::test]
+async fn a_body_in_another_encoding_is_of_another_type() {
+    let world = World::new();
+    let send = async |encoding: &str| {
+        let request = Request::post("/generators/lease")
+            .header("content-type", "application/json")
+            .header("content-encoding", encoding);
+        world.send(request.body(Body::from("{\"holder\":\"w\"}")).unwrap()).await
+    };
+    for encoding in ["gzip", "identity, br", "GZIP", "?"] {
+        send(encoding).await.problem(Code::UnsupportedMediaType);
+    }
+    for encoding in ["identity", "Identity", ""] {
+        assert_eq!(send(encoding).await.status, StatusCode::CREATED, "{encoding}");
+    }
+}

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use snowlease_core::{Format, Id, IdParts, TextForm, Tick};
+use snowlease_service::Limits;
 use snowlease_wire::{Code, FormatDoc};
 
 use crate::support::World;
@@ -179,4 +180,14 @@ async fn reading_ids_never_touches_the_store() {
     world.get("/ids/range?from=1704067200005&to=1704067200005").await;
     world.get("/ids").await.ids();
     assert_eq!(world.store.calls(), 0);
+}
+
+/// Case: the last id of a format with ticks of a day was said to be of the end of `i64`.
+#[tokio::test]
+async fn a_time_that_cannot_be_told_is_an_error() {
+    let format = Format::new("t53g5s5".parse().unwrap(), 86_400_000, 0).unwrap();
+    let world = World::of(format, Limits::DEFAULT);
+    let problem = world.get(&format!("/ids/{}/decode", i64::MAX)).await.problem(Code::BadId);
+    assert!(problem.detail.contains("past all time"), "{}", problem.detail);
+    world.get("/ids/1/decode").await.json::<Value>();
 }

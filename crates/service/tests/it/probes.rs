@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
+use snowlease_lease::LeaseStore;
 use snowlease_service::{ClockStanding, Limits, Standing, openapi_json};
 use snowlease_wire::Code;
 
@@ -19,6 +20,20 @@ async fn life_does_not_depend_on_the_store_or_the_load() {
     assert_eq!(world.method("HEAD", "/livez").await.status, StatusCode::OK);
     assert_eq!(world.store.calls(), 0);
     world.get("/ids").await.problem(Code::Overloaded);
+}
+
+#[tokio::test]
+async fn a_query_where_there_is_none_is_refused() {
+    let world = World::new();
+    for path in ["/livez", "/readyz", "/metrics", "/store", "/generators", "/openapi.json"] {
+        world.get(&format!("{path}?x=1")).await.problem(Code::BadQuery);
+        assert_eq!(world.get(&format!("{path}?")).await.status, StatusCode::OK, "{path}");
+    }
+    let body = json!({ "holder": "w" });
+    for path in ["/generators/lease", "/generators/1/renew", "/generators/1/release"] {
+        world.post(&format!("{path}?n=1"), body.clone()).await.problem(Code::BadQuery);
+    }
+    assert_eq!(world.store.memory.list().unwrap(), []);
 }
 
 #[tokio::test]
