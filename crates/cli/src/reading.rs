@@ -4,9 +4,10 @@
 
 use std::fmt;
 
+use anyhow::Result;
 use clap::Args;
-use snowlease_core::preset::PresetError;
 use snowlease_core::{Format, Id, Preset};
+use snowlease_wire::time::of_tick;
 
 use crate::settings::keys::{self, Key};
 use crate::settings::{Flags, Keys, Resolver};
@@ -99,7 +100,7 @@ impl Reading {
     }
 
     /// The Unix ms of an id, and its fields with their values from high to low.
-    pub(crate) fn fields_of(self, id: Id) -> Result<(i64, Fields), PresetError> {
+    pub(crate) fn fields_of(self, id: Id) -> Result<(i64, Fields)> {
         match self {
             Reading::Format(format) => {
                 let parts = format.decode(id);
@@ -108,7 +109,7 @@ impl Reading {
                     ("generator_id", parts.generator_id),
                     ("sequence", parts.sequence),
                 ];
-                Ok((format.unix_ms(parts.tick), fields))
+                Ok((of_tick(format, parts.tick)?, fields))
             }
             Reading::Preset(preset) => {
                 let decoded = preset.decode(id)?;

@@ -99,6 +99,7 @@ impl Serve {
         let store = stores::open_or_create(&settings.store.value, wanted)?;
         let meta = store.status()?.meta;
         warn_of_the_end(meta.format);
+        warn_of_the_tick(meta.format, settings.terms);
         let serving = Serving {
             meta,
             store,
@@ -121,6 +122,17 @@ fn warn_of_the_end(format: Format) {
             "warning: the ids of this format {verb} at {}: plan a format with a later epoch or \
              more bits of tick",
             told(end_ms)
+        ));
+    }
+}
+
+/// A window ends with a tick, also when it is given back.
+fn warn_of_the_tick(format: Format, terms: Terms) {
+    let (tick_ms, window_ms) = (u128::from(format.tick_ms()), terms.window().as_millis());
+    if tick_ms * 10 > window_ms {
+        note(format_args!(
+            "warning: a tick of {tick_ms} ms is long for a lease of {window_ms} ms: a generator id \
+             that is given back stays taken until its tick ends"
         ));
     }
 }
@@ -260,8 +272,8 @@ fn runtime() -> Result<Runtime> {
         .context("the system gives no threads: free some and start again")
 }
 
-/// Says that ids flow; or, if they do not soon, that the service runs without, and why. Answers with
-/// what it has told.
+/// Says that ids flow; or, if they do not soon, that the service runs without, and why. Answers
+/// with what it has told.
 fn tell_start(keeper: &Keeper, line: &str) -> Seen {
     let ready = keeper.wait_ready(FIRST_LEASE);
     let seen = Seen::of(keeper);

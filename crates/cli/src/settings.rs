@@ -6,10 +6,11 @@ mod sources;
 
 use std::fmt::Write;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use snowlease_core::{Format, Layout};
 use snowlease_lease::range::default_range;
-use snowlease_lease::{Holder, Terms, os};
+use snowlease_lease::{Holder, Terms, TermsError, os};
 use tracing_subscriber::EnvFilter;
 
 use self::keys::Key;
@@ -164,10 +165,7 @@ impl<'a> Resolver<'a> {
     fn terms(&mut self) -> Result<Terms, Usage> {
         let lease = self.required(&keys::LEASE, read::length)?;
         let renew = self.required(&keys::RENEW, read::length)?;
-        Terms::new(lease.value, renew.value).map_err(|error| {
-            let (lease, renew) = (lease.origin.of(&keys::LEASE), renew.origin.of(&keys::RENEW));
-            Usage(format!("{lease}, {renew}: {error}"))
-        })
+        Terms::new(lease.value, renew.value).map_err(|error| Usage(no_terms(error, &lease, &renew)))
     }
 
     fn name(&mut self) -> Result<String, Usage> {
@@ -184,8 +182,32 @@ impl<'a> Resolver<'a> {
     }
 }
 
+/// Why these are no terms, in lengths that the flags take.
+fn no_terms(error: TermsError, lease: &Setting<Duration>, renew: &Setting<Duration>) -> String {
+    let told = |length: Duration| match length.as_millis() {
+        ms if ms % 1_000 == 0 => format!("{}s", ms / 1_000),
+        ms => format!("{ms}ms"),
+    };
+    let (long, often) = (told(lease.value), told(renew.value));
+    match error {
+        TermsError::Window { .. } => format!(
+            "{} {long}: choose {} to {}",
+            lease.origin.of(&keys::LEASE),
+            told(Terms::SHORTEST_WINDOW),
+            told(Terms::LONGEST_WINDOW)
+        ),
+        TermsError::Renew { .. } => format!(
+            "{} {often} leaves no time for a second attempt in a lease of {long}: renew every {}",
+            renew.origin.of(&keys::RENEW),
+            told(lease.value / 3)
+        ),
+    }
+}
+
 fn label(text: &str) -> Result<String, String> {
-    Holder::new(text, "", "", "").map_err(|error| error.to_string())?;
+    // The error names a part of a holder's label, and this text may be another one.
+    Holder::new(text, "", "", "")
+        .map_err(|error| format!("it {}: give 1 to 128 bytes of plain text", error.fault))?;
     Ok(text.to_owned())
 }
 

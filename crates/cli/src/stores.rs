@@ -8,11 +8,12 @@ use anyhow::{Result, anyhow, bail};
 use snowlease_core::Format;
 use snowlease_lease::range::default_range;
 use snowlease_lease::testing::MemoryStore;
-use snowlease_lease::{Administer, Terms};
+use snowlease_lease::{Administer, Terms, os};
 use snowlease_store_sqlite::{Open, OpenError, SqliteStore};
 
 use crate::output::note;
 use crate::settings::hide_secrets;
+use crate::time::told;
 use crate::usage::Usage;
 
 /// What a URL names.
@@ -67,16 +68,17 @@ impl Wanted {
 pub(crate) fn open_or_create(url: &str, wanted: Wanted) -> Result<Arc<dyn Administer>> {
     match place(url)? {
         Place::Memory => {
+            let format = wanted.format.unwrap_or_default();
+            check_time(format)?;
             note(
                 "memory: is for trying out only: it forgets all leases with this process, and \
                  others may get the same ids",
             );
-            let format = wanted.format.unwrap_or_default();
             let range = wanted.range.unwrap_or_else(|| default_range(format));
             Ok(Arc::new(MemoryStore::new(format, range)?))
         }
         Place::Sqlite(path) => {
-            let (store, created) = sqlite(path, &Open { create: true, ..open_as(wanted) })?;
+            let (store, created) = make(path, wanted)?;
             if created {
                 note(format_args!("created the store {url}"));
             }
@@ -88,7 +90,7 @@ pub(crate) fn open_or_create(url: &str, wanted: Wanted) -> Result<Arc<dyn Admini
 /// Makes a store where there is none.
 pub(crate) fn create(url: &str, wanted: Wanted) -> Result<Arc<dyn Administer>> {
     let path = file(url)?;
-    let (store, created) = sqlite(path, &Open { create: true, ..open_as(wanted) })?;
+    let (store, created) = make(path, wanted)?;
     if !created {
         bail!("there is a store at {} already: see `snowlease store status`", path.display());
     }
@@ -110,6 +112,38 @@ pub(crate) fn open(url: &str) -> Result<Arc<dyn Administer>> {
 /// Opens a store that is there, even if it is a copy.
 pub(crate) fn adopt(url: &str) -> Result<Arc<dyn Administer>> {
     Ok(sqlite(file(url)?, &Open { adopt: true, ..Open::default() })?.0)
+}
+
+/// Opens a store, or makes it if ids can be issued by its format.
+fn make(path: &Path, wanted: Wanted) -> Result<(Arc<dyn Administer>, bool)> {
+    let open = Open { create: true, ..open_as(wanted) };
+    let Err(no_time) = check_time(wanted.format.unwrap_or_default()) else {
+        return Ok(sqlite(path, &open)?);
+    };
+    // One that is there serves to decode its ids.
+    match sqlite(path, &Open { create: false, ..open }) {
+        Err(OpenError::Missing { .. }) => Err(no_time.into()),
+        opened => Ok(opened?),
+    }
+}
+
+/// A store is never made for a format by which no id can be issued now: the format stays with it.
+fn check_time(format: Format) -> Result<(), Usage> {
+    let (now_ms, end_ms) = (os::wall_ms(), format.end_ms());
+    if now_ms < format.epoch_ms() {
+        let epoch = told(format.epoch_ms());
+        return Err(Usage(format!(
+            "the epoch {epoch} is in the future: choose one that has begun, or set the clock"
+        )));
+    }
+    if end_ms <= now_ms {
+        return Err(Usage(format!(
+            "the ids of the format {format} ended at {}: choose a later --epoch, or a --layout \
+             with more bits of tick",
+            told(end_ms)
+        )));
+    }
+    Ok(())
 }
 
 fn open_as(wanted: Wanted) -> Open {

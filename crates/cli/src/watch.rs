@@ -6,6 +6,7 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use snowlease_core::Window;
 use snowlease_lease::{Keeper, State, Status, os};
 use snowlease_wire::time::beside_ticks;
 
@@ -37,7 +38,7 @@ impl Seen {
             // Without a window, one is being opened or closed at this moment.
             serving: matches!(state, State::Held | State::Draining)
                 && (window.is_none() || !remaining.is_zero()),
-            generator_id: window.map(|window| window.generator_id()),
+            generator_id: window.map(Window::generator_id),
             trouble: trouble.map(|trouble| beside_ticks(&trouble, format)),
             remaining,
         }

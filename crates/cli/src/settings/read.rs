@@ -19,6 +19,9 @@ pub(super) fn length(text: &str) -> Result<Duration, String> {
         "m" => number.checked_mul(60_000),
         "h" => number.checked_mul(3_600_000),
         "" => return Err(format!("the unit is missing: write {number}ms or {number}s")),
+        other if other.trim() != other => {
+            return Err("leave the spaces out: write it as 1ms or 60s".to_owned());
+        }
         other => return Err(format!("{other} is no unit: use ms, s, m or h")),
     };
     ms.map(Duration::from_millis).ok_or_else(|| "this is too long".to_owned())
@@ -87,6 +90,7 @@ mod tests {
         {
             assert!(length(text).is_err(), "{text}");
         }
+        assert!(length("1 ms").unwrap_err().contains("leave the spaces out"));
         assert!(length("18446744073709551615h").is_err());
         assert!(tick_ms("4294967296ms").is_err());
     }

@@ -58,6 +58,15 @@ fn passwords_are_not_shown() {
 fn what_is_wrong_is_refused_where_it_was_said() {
     let flags = |arguments: &[&str]| print_config(arguments, &[], None);
     flags(&["--tick", "1"]).fails(2, &["--tick", "write 1ms or 1s"]);
+    flags(&["--tick", "1 ms"]).fails(2, &["--tick \"1 ms\"", "leave the spaces out"]);
+    flags(&["--lease", "2h"]).fails(2, &["--lease 7200s: choose 1s to 3600s"]);
+    flags(&["--lease", "1s", "--renew", "900ms"]).fails(2, &["--renew 900ms", "renew every 333ms"]);
+    flags(&["--lease", "1s", "--renew", "333ms"]).answer();
+    for (flag, text) in [("--region", "x".repeat(129)), ("--environment", "a\u{202e}".into())] {
+        let run = flags(&[flag, &text]);
+        assert!(!run.err.contains("holder") && !run.err.contains("name"), "{}", run.err);
+        run.fails(2, &[flag, "give 1 to 128 bytes"]);
+    }
     flags(&["--lease", "60"]).fails(2, &["--lease", "60s"]);
     flags(&["--epoch", "1704067200"]).fails(2, &["--epoch", "looks like seconds"]);
     flags(&["--epoch", "-1000"]).fails(2, &["--epoch", "before 1970", "1969-12-31T23:59:59Z"]);

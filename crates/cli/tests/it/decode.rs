@@ -131,8 +131,7 @@ fn the_format_of_the_environment_counts() {
 
 #[test]
 fn a_format_that_outlives_the_calendar_has_no_time() {
-    let id = i64::MAX.to_string();
-    let far = ["decode", "--layout", "t63g0s0", id.as_str()];
+    let far = ["decode", "--layout", "t63g0s0", "9000000000000000000"];
     assert!(run(&far).answer().contains("time          after the year 9999"));
     assert!(run(&[&far[..], &["--json"]].concat()).json().get("time").is_none());
     assert!(run(&[&far[..], &["1"]].concat()).answer().contains(" time=- "));
@@ -183,4 +182,13 @@ fn a_reader_that_has_enough_ends_the_stream_without_complaint() {
     writer.join().expect("no panic");
     assert!(line.starts_with("id=1 "));
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+/// Case: such an id was said to be of the end of `i64`.
+#[test]
+fn a_time_that_cannot_be_told_is_an_error() {
+    let format = ["decode", "--layout", "t53g5s5", "--tick", "86400000ms", "--epoch"];
+    let decode = |id| run(&[&format[..], &["1970-01-01T00:00:00Z", id]].concat());
+    decode("9223372036854775807").fails(1, &["9223372036854775807", "past all time"]);
+    assert!(decode("1").answer().contains("1970-01-01T00:00:00.000Z"));
 }

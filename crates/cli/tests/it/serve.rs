@@ -7,7 +7,9 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use snowlease_core::Format;
 use snowlease_lease::os;
+use snowlease_store_sqlite::{Open, SqliteStore};
 use snowlease_wire::{Ids, Leases, State};
 
 use crate::run::{finish, run};
@@ -107,7 +109,10 @@ fn a_second_signal_ends_it_at_once() {
     service.signal("TERM");
     service.line_with("stopping");
     // Sooner it would be the first one once more.
-    std::thread::sleep(Duration::from_millis(1_200));
+    let second_ns = os::boot_ns() + 1_200_000_000;
+    while os::boot_ns() < second_ns {
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
     service.signal("INT");
     assert_eq!(service.wait().code(), Some(1));
     drop(peer);
@@ -222,14 +227,47 @@ fn the_end_of_a_format_is_told_at_each_start() {
     let format = ["--layout", "t36g10s17", "--epoch", &epoch, "--store", "memory:"];
     let said = Service::start(folder.path(), &format).said();
     assert!(said.contains("warning: the ids of this format end at 20"), "{said}");
-    // Over: it runs and refuses, so that old ids can still be decoded.
-    let epoch = (now_ms - (1 << 36) - 1000).to_string();
-    let format = ["--layout", "t36g10s17", "--epoch", &epoch, "--store", "memory:"];
-    let service = Service::start(folder.path(), &format);
+    // Over: a store that is there runs and refuses, so that old ids can still be decoded.
+    let layout = format[1].parse().expect("it is a layout");
+    let ended = Format::new(layout, 1, now_ms - (1 << 36) - 1000).expect("it is a format");
+    let open = Open { create: true, format: Some(ended), ..Open::default() };
+    drop(SqliteStore::open(&folder.path().join("snowlease.db"), &open).expect("it is made"));
+    let service = Service::start(folder.path(), &[]);
     run(&["next", "--server", &service.url]).fails(1, &["time field"]);
     let decoded: snowlease_wire::Decoded = service.get("/ids/1/decode");
     assert!(!decoded.in_future);
     assert!(service.said().contains("warning: the ids of this format ended at 20"));
+}
+
+/// Case: a store was made for good by a slip in the epoch, and never gave an id.
+#[test]
+fn no_store_is_made_for_a_format_that_gives_no_ids() {
+    let folder = folder();
+    let now_ms = os::wall_ms();
+    let ended = (now_ms - (1 << 36) - 1000).to_string();
+    let future = (now_ms + 86_400_000).to_string();
+    for (epoch, word) in [(&ended, "ended at 20"), (&future, "in the future")] {
+        let format = ["--layout", "t36g10s17", "--epoch", epoch];
+        for store in ["sqlite:ids.db", "memory:"] {
+            let arguments = [&format[..], &["--store", store]].concat();
+            let mut command = serve(folder.path(), &arguments);
+            finish(&mut command).fails(2, &[word, "epoch"]);
+        }
+        let mut init = crate::run::command(&["store", "init"]);
+        finish(init.args(format).current_dir(folder.path())).fails(2, &[word, "epoch"]);
+    }
+    assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0);
+}
+
+/// A generator id that is given back is taken until the tick ends, and long ticks make that long.
+#[test]
+fn a_tick_that_is_long_for_the_lease_is_pointed_out() {
+    let folder = folder();
+    let tick = |tick| Service::start(folder.path(), &["--store", "memory:", "--tick", tick]).said();
+    // The leases of these tests are of 3 s.
+    let said = tick("301ms");
+    assert!(said.contains("warning: a tick of 301 ms is long for a lease of 3000 ms"), "{said}");
+    assert!(!tick("300ms").contains("is long"));
 }
 
 /// Case: whoever reads the logs of a service must not be able to renew its leases.
