@@ -27,11 +27,13 @@ pub(crate) struct Seen {
     generator_id: Option<u64>,
     trouble: Option<String>,
     remaining: Duration,
+    /// How many leases were lost so far: one that is replaced at once is not seen to be gone.
+    lost: u64,
 }
 
 impl Seen {
     pub(crate) fn of(keeper: &Keeper) -> Seen {
-        let Status { state, window, remaining, trouble, .. } = keeper.status();
+        let Status { state, window, remaining, trouble, outcomes, .. } = keeper.status();
         let format = keeper.generator().format();
         Seen {
             state,
@@ -41,6 +43,7 @@ impl Seen {
             generator_id: window.map(Window::generator_id),
             trouble: trouble.map(|trouble| beside_ticks(&trouble, format)),
             remaining,
+            lost: outcomes.lost,
         }
     }
 
@@ -64,6 +67,9 @@ pub(crate) fn tell(before: &Seen, now: &Seen) -> Option<String> {
         (false, true) => Some(format!("serving again{id}")),
         (false, false) if before.kind() == now.kind() => None,
         (false, false) => Some(format!("no lease: {}", now.trouble())),
+        (true, true) if before.lost != now.lost => {
+            Some(format!("lease lost, and another one had: serving again{id}"))
+        }
         (true, true) if both_differ(before.generator_id, now.generator_id) => {
             Some(format!("serving now{id}"))
         }
@@ -130,6 +136,7 @@ mod tests {
             generator_id: serving.then_some(7),
             trouble: Some(trouble.to_owned()).filter(|trouble| !trouble.is_empty()),
             remaining: Duration::from_secs(40),
+            lost: 0,
         }
     }
 
@@ -164,6 +171,9 @@ mod tests {
         let other = Seen { generator_id: Some(8), ..seen(Held, "") };
         let line = tell(&seen(Draining, ""), &other);
         assert_eq!(line.as_deref(), Some("serving now under generator id 8"));
+        let line = tell(&seen(Held, ""), &Seen { lost: 1, ..seen(Held, "") });
+        let told = "lease lost, and another one had: serving again under generator id 7";
+        assert_eq!(line.as_deref(), Some(told));
     }
 
     #[test]

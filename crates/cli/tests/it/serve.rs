@@ -109,14 +109,34 @@ fn a_second_signal_ends_it_at_once() {
     service.signal("TERM");
     service.line_with("stopping");
     // Sooner it would be the first one once more.
-    let second_ns = os::boot_ns() + 1_200_000_000;
-    while os::boot_ns() < second_ns {
-        std::thread::park_timeout(Duration::from_millis(50));
-    }
+    pass(Duration::from_millis(1_200));
     service.signal("INT");
     assert_eq!(service.wait().code(), Some(1));
     drop(peer);
     assert!(service.said().contains("stopped at once"));
+}
+
+/// Case: a service had lost its lease for an hour, and its log said nothing.
+#[test]
+fn a_lease_that_is_lost_is_told() {
+    let folder = folder();
+    let mut service = Service::start(folder.path(), &[]);
+    service.signal("STOP");
+    // Longer than the leases of these tests.
+    pass(Duration::from_secs(4));
+    service.signal("CONT");
+    service.line_with("lease lost");
+    if !service.lines_so_far().contains("serving again under generator id") {
+        service.line_with("serving again under generator id");
+    }
+    assert_eq!(service.get::<Ids>("/ids").ids.len(), 1);
+}
+
+fn pass(time: Duration) {
+    let until_ns = os::boot_ns() + u64::try_from(time.as_nanos()).expect("it is short");
+    while os::boot_ns() < until_ns {
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
 }
 
 /// Case: `timeout` signals twice, and the lease was not given back.
