@@ -173,7 +173,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn any_cell() -> impl Strategy<Value = Cell> {
-        let texts = ("[a-z0-9-]{1,128}", "[a-z]{0,9}", "[0-9]{0,9}", "\\PC{0,20}");
+        let texts = ("[a-z0-9-]{1,128}", "[a-z]{0,9}", "[0-9]{0,9}", "[\\PC&&\\PZ]{0,20}");
         (0..1u64 << 63, any::<bool>(), any::<(u64, u64, i64, u64, [u8; 32])>(), texts).prop_map(
             |(until, draining, (from, seq, granted_at_ms, format, token), (a, b, c, d))| Cell {
                 until: Tick(until),
