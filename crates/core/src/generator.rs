@@ -25,6 +25,7 @@ mod tests;
 mod word;
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -84,6 +85,7 @@ pub struct Generator {
     max_wait: Duration,
     gate: Mutex<Gate>,
     watch: Watch,
+    retired: AtomicBool,
     counters: Counters,
 }
 
@@ -156,6 +158,7 @@ impl Generator {
             max_wait: Generator::DEFAULT_MAX_WAIT,
             gate: Mutex::new(Gate::default()),
             watch: Watch::default(),
+            retired: AtomicBool::new(false),
             counters: Counters::default(),
         }
     }
@@ -335,6 +338,13 @@ impl Generator {
     pub fn close(&self) -> Option<Closed> {
         let mut gate = self.gate();
         self.shut(&mut gate, CLOSED)
+    }
+
+    /// Says that no lease will follow: callers are told to connect anew. For the keeper alone, once
+    /// it has closed the gate for good.
+    pub fn retire(&self) {
+        // ORDERING: Relaxed; see `why_closed`.
+        self.retired.store(true, Ordering::Relaxed);
     }
 
     fn shut(&self, gate: &mut Gate, to: u64) -> Option<Closed> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Why no id was issued. A refusal never consumes the caller's claim to an id, and never costs one
 /// that was returned to somebody (G7).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// Every id of this tick is taken, and waiting longer than allowed would be needed. Retry after
     /// `retry_after`, or lease another generator id if this is the steady load.
@@ -35,8 +35,11 @@ pub enum Refusal {
     /// The window is used up: the renewal is late. Ids flow again as soon as it succeeds, or under
     /// another generator id; retry, and look at the keeper's status.
     WindowEnd,
-    /// There is no lease: not yet, no longer, or the holder was shut down. Wait for readiness.
+    /// There is no lease: not yet, or no longer because its store has been away for longer than the
+    /// window. Wait for readiness.
     NoLease,
+    /// The holder was shut down for good. Do not retry: connect anew.
+    ShutDown,
     /// The host's clock is before the epoch of the format. Set the clock.
     BeforeEpoch {
         /// How far before, in milliseconds.
@@ -57,7 +60,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// Every code, in the order of [`Refusal::index`].
-    pub const CODES: [&'static str; 10] = [
+    pub const CODES: [&'static str; 11] = [
         "tick-full",
         "clock-behind",
         "clock-stalled",
@@ -68,6 +71,7 @@ impl Refusal {
         "time-end",
         "forked",
         "batch-size",
+        "shut-down",
     ];
 
     /// A small number for each kind, for counters.
@@ -83,6 +87,7 @@ impl Refusal {
             Refusal::TimeEnd => 7,
             Refusal::Forked => 8,
             Refusal::BatchSize { .. } => 9,
+            Refusal::ShutDown => 10,
         }
     }
 
@@ -102,6 +107,7 @@ impl Refusal {
             Refusal::ClockStalled { .. }
             | Refusal::TimeEnd
             | Refusal::Forked
+            | Refusal::ShutDown
             | Refusal::BatchSize { .. } => None,
         }
     }
@@ -127,9 +133,11 @@ impl fmt::Display for Refusal {
                 "the leased window is used up and its renewal is late: retry, and check the \
                  lease store",
             ),
-            Refusal::NoLease => {
-                f.write_str("there is no lease on a generator id: wait until the holder is ready")
-            }
+            Refusal::ShutDown => f.write_str("this holder was shut down: connect anew"),
+            Refusal::NoLease => f.write_str(
+                "there is no lease on a generator id, or its store was away for too long: wait \
+                 until the holder is ready",
+            ),
             Refusal::BeforeEpoch { missing_ms } => {
                 write!(f, "the clock is {missing_ms} ms before the epoch: set the clock")
             }
@@ -144,6 +152,13 @@ impl fmt::Display for Refusal {
                 write!(f, "a batch of {asked} ids is not possible: ask for 1 to {limit}")
             }
         }
+    }
+}
+
+/// As `Display`, in words, after the code: a program whose `main` returns this prints it so.
+impl fmt::Debug for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {self}", self.code())
     }
 }
 

@@ -77,7 +77,7 @@ pub struct Outcomes {
 }
 
 /// Why a holder was not ready in time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct NotReady {
     /// The reason, in words with what to do.
     pub reason: String,
@@ -89,10 +89,17 @@ impl fmt::Display for NotReady {
     }
 }
 
+/// As `Display`: a program whose `main` returns this prints it so.
+impl fmt::Debug for NotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl std::error::Error for NotReady {}
 
 /// Why a lease was not given back at the end. It ends by itself with its window.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct NotReleased {
     /// What the store answered last.
     pub reason: String,
@@ -101,6 +108,13 @@ pub struct NotReleased {
 impl fmt::Display for NotReleased {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the lease was not given back and ends by itself: {}", self.reason)
+    }
+}
+
+/// As `Display`: a program whose `main` returns this prints it so.
+impl fmt::Debug for NotReleased {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -323,6 +337,7 @@ impl Drop for Run {
     /// Whatever ended the thread, nothing is issued once nobody renews.
     fn drop(&mut self) {
         self.shared.generator.close();
+        self.shared.generator.retire();
         self.shared.board().ended = true;
         self.shared.changed.notify_all();
     }

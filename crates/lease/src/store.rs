@@ -299,8 +299,8 @@ impl From<CellError> for Outage {
 /// Why no lease was granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AcquireError {
-    /// Every generator id is held or draining. Wait until the earliest window ends, or widen the
-    /// range.
+    /// Every generator id is held or draining. Wait until the earliest window ends, or
+    /// lease from a store with a range of its own.
     Exhausted {
         /// How many generator ids there are.
         total: u64,
@@ -393,12 +393,18 @@ impl fmt::Display for AcquireError {
             AcquireError::Exhausted { total, earliest: Some(tick) } => write!(
                 f,
                 "all {total} generator ids are in use: the first becomes free at tick {tick}; \
-                 widen the range if this recurs"
+                 if this recurs, start a service with a store and range of its own"
             ),
             AcquireError::Exhausted { total, earliest: None } => {
-                write!(f, "all {total} generator ids are draining: undrain one or widen the range")
+                write!(
+                    f,
+                    "all {total} generator ids are draining: start a service with a store and \
+                     range of its own"
+                )
             }
-            AcquireError::Frozen => f.write_str("the store is frozen: unfreeze it to grant leases"),
+            AcquireError::Frozen => f.write_str(
+                "the store is frozen by its operator: it grants no leases until that is undone",
+            ),
             AcquireError::Quarantined { floor } => write!(
                 f,
                 "the store is in quarantine after a rollback: it grants again from tick {floor}"

@@ -118,7 +118,7 @@ impl fmt::Display for TermsError {
                 "renewing a lease of {window:?} every {renew:?} leaves no time for a second \
                  attempt: \
                  renew every {:?}",
-                *window / 3
+                Duration::from_millis(u64::try_from(window.as_millis() / 3).unwrap_or(u64::MAX))
             ),
         }
     }

@@ -82,6 +82,10 @@ pub(crate) fn refused(refusal: Refusal, standing: &Standing) -> Failure {
     }
     if matches!(refusal, Refusal::NoLease | Refusal::WindowEnd) && !standing.reason.is_empty() {
         failure.0.reason = Some(standing.reason.clone());
+        // The store may have said when: a quarantine is not over in a moment.
+        if let Some(retry_after) = standing.retry_after {
+            failure.0.retry_after_ms = Some(millis(retry_after));
+        }
     }
     failure
 }

@@ -1,5 +1,6 @@
 //! Connecting: from a URL and a few settings to a handle that issues ids.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -176,7 +177,7 @@ fn nanos(duration: Duration) -> u64 {
 }
 
 /// Why there is no connection.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// The URL is wrong, or the store it names cannot be opened. Do as the text says.
@@ -201,4 +202,11 @@ pub enum ConnectError {
     /// The system gave no thread. Free some and try again.
     #[error("the system gives no thread: {0}")]
     Thread(std::io::Error),
+}
+
+/// As `Display`: a program whose `main` returns this prints what to do.
+impl fmt::Debug for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }

@@ -5,6 +5,7 @@
 //! generator ids.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use snowlease_core::Format;
@@ -16,7 +17,7 @@ use snowlease_lease::{LeaseStore, Terms};
 pub(crate) type Shared = Arc<dyn LeaseStore>;
 
 /// Why a store cannot be had.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// The URL has no scheme that this library knows.
@@ -39,6 +40,13 @@ pub enum StoreError {
     /// The store cannot be opened.
     #[error("{0}")]
     Open(String),
+}
+
+/// As `Display`: a program whose `main` returns this prints what to do.
+impl fmt::Debug for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// The store at `url`, shared with the other connections of this process to it.

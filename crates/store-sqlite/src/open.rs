@@ -237,6 +237,12 @@ impl Opening<'_> {
             // Each of its names would have a log of its own, for one file.
             Ok(metadata) if metadata.nlink() > 1 => return Err(OpenError::Linked { path: path() }),
             Ok(metadata) if metadata.len() > 0 => return Ok(false),
+            // A store comes to its path whole: this one was cut, or never was ours. With a witness
+            // beside it, that tells what it was.
+            Ok(_) if !beside(self.path, "-witness").exists() => {
+                no_log_at(self.path)?;
+                return Err(OpenError::Empty { path: path() });
+            }
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(self.system()(error));
             }

@@ -83,7 +83,7 @@ codes! {
     UnsupportedMediaType = "unsupported-media-type", 415, "The body is of another type";
     /// Report it.
     Internal = "internal", 500, "The service made a mistake";
-    /// Retry after `retry_after_ms`, or widen the range.
+    /// Retry after `retry_after_ms`, or lease from a store with a range of its own.
     Exhausted = "exhausted", 503, "Every generator id is in use";
     /// Retry once an operator has unfrozen the store.
     Frozen = "frozen", 503, "The store is frozen";
@@ -111,6 +111,8 @@ codes! {
     WindowEnd = "window-end", 503, "The leased window is used up";
     /// Retry after `retry_after_ms`, or elsewhere.
     NoLease = "no-lease", 503, "The service has no lease";
+    /// Ask another service: this one is stopping.
+    ShutDown = "shut-down", 503, "The service is stopping";
     /// Set the service's clock.
     BeforeEpoch = "before-epoch", 503, "The clock is before the epoch";
     /// Migrate to another format.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -96,6 +97,11 @@ struct Service<'a> {
 
 impl Service<'_> {
     fn start(&self) -> Result<Guard> {
+        let listen = &self.options.listen;
+        ensure!(
+            TcpStream::connect(listen).is_err(),
+            "something listens on {listen} already: give another address with --listen"
+        );
         let lease = self.options.lease;
         let child = Command::new(&self.program)
             .arg("serve")
@@ -106,7 +112,14 @@ impl Service<'_> {
             .stderr(Stdio::inherit())
             .spawn()
             .with_context(|| format!("cannot start {}", self.program.display()))?;
-        Ok(Guard(child))
+        let mut service = Guard(child);
+        while TcpStream::connect(listen).is_err() {
+            if let Some(status) = service.0.try_wait()? {
+                bail!("the service ended with {status}");
+            }
+            thread::park_timeout(Duration::from_millis(5));
+        }
+        Ok(service)
     }
 }
 

@@ -91,7 +91,8 @@ fn next_id(ids: &Ids, waits: &mut u64) -> Result<Id> {
             Ok(id) => return Ok(id),
             Err(refusal) if refusal.retry_after().is_some() => {
                 *waits += 1;
-                // Back as soon as there is a lease again; the timeout only bounds a missed wake.
+                // Back as soon as there is a lease again. A timeout means another turn, and after a
+                // shutdown the refusal is one that no waiting helps.
                 let _ = ids.ready_blocking(Duration::from_secs(1));
             }
             Err(refusal) => return Err(refusal.into()),

@@ -113,7 +113,7 @@ impl Generator {
             let word = self.word.0.load(Ordering::Acquire);
             if word & CLOSED != 0 {
                 if word & SWITCHING != SWITCHING {
-                    return Err(self.outside_time().unwrap_or(Refusal::NoLease));
+                    return Err(self.why_closed());
                 }
                 self.look_again(&mut rounds);
                 continue;
@@ -249,9 +249,13 @@ impl Generator {
         }
     }
 
-    /// Why no lease would help: the clock is outside of what the format can say.
-    fn outside_time(&self) -> Option<Refusal> {
-        self.format.tick_at(self.clock.now()).err().map(refusal_of)
+    fn why_closed(&self) -> Refusal {
+        // ORDERING: Relaxed; a word that explains a refusal, and guards nothing.
+        if self.retired.load(Ordering::Relaxed) {
+            return Refusal::ShutDown;
+        }
+        // Outside of what the format can say, no lease would help.
+        self.format.tick_at(self.clock.now()).err().map_or(Refusal::NoLease, refusal_of)
     }
 
     fn look_again(&self, rounds: &mut u32) {

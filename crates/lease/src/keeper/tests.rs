@@ -68,7 +68,7 @@ fn a_stop_that_cannot_give_the_lease_back_says_so() {
     faulty.set_down(true);
     let not_released = keeper.stop().unwrap_err();
     assert!(not_released.to_string().contains("ends by itself"), "{not_released}");
-    assert_eq!(keeper.generator().next_id(), Err(Refusal::NoLease));
+    assert_eq!(keeper.generator().next_id(), Err(Refusal::ShutDown));
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_stop_gives_the_lease_back_and_a_drop_does_too() {
     assert_eq!(held(), 2);
     first.stop().unwrap();
     assert_eq!(held(), 1);
-    assert_eq!(first.generator().next_id(), Err(Refusal::NoLease));
+    assert_eq!(first.generator().next_id(), Err(Refusal::ShutDown));
     assert!(first.wait_ready(Duration::from_secs(1)).is_err());
     first.stop().unwrap();
     drop(second);

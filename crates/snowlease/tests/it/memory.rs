@@ -49,7 +49,8 @@ fn shutting_down_frees_the_generator_id_and_refuses_from_then_on() {
     // Somebody keeps the store alive, as a lease service would.
     let keeps_store = connector("freed").connect_blocking().unwrap();
     ids.shutdown_blocking().unwrap();
-    assert_eq!(other.next_id(), Err(Refusal::NoLease));
+    assert_eq!(other.next_id(), Err(Refusal::ShutDown));
+    assert_eq!(Refusal::ShutDown.retry_after(), None, "a loop that retries would never end");
     assert_eq!(other.status().state, State::Idle);
     assert!(other.ready_blocking(Duration::from_secs(1)).is_err());
     // Among 1,024 the freed one has been free for the shortest time; take them all to see it again.
@@ -84,6 +85,8 @@ fn mistakes_in_a_url_say_what_to_write() {
     for url in ["", "orders", "redis://user:secret@host", "mysql://x", "sqlite", "//"] {
         let error = snowlease::blocking::connect(url).unwrap_err().to_string();
         assert!(error.contains("names no store"), "{url}: {error}");
+        let printed_by_main = format!("{:?}", snowlease::blocking::connect(url).unwrap_err());
+        assert_eq!(printed_by_main, error);
         assert!(!error.contains("secret"), "{error}");
     }
     let error = snowlease::blocking::connect("etcd://host").unwrap_err().to_string();

@@ -98,8 +98,13 @@ fn a_path_that_leads_nowhere_is_told_apart_from_one_without_a_store() {
     symlink(place.folder.path().join("gone.db"), &link).unwrap();
     assert!(matches!(refused(&link, &how), OpenError::NotAFile { .. }));
     fs::write(place.path(), "").unwrap();
-    assert!(matches!(place.refused(&only), OpenError::Missing { .. }));
+    assert!(matches!(place.refused(&only), OpenError::Empty { .. }));
+    assert!(
+        matches!(place.refused(&how), OpenError::Empty { .. }),
+        "a store that was cut to nothing"
+    );
     assert!(matches!(refused(&place.path().join("a.db"), &how), OpenError::NoFolder { .. }));
+    fs::remove_file(place.path()).unwrap();
     assert!(place.open().1.created);
 }
 
