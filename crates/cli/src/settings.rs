@@ -164,7 +164,12 @@ impl<'a> Resolver<'a> {
 
     fn terms(&mut self) -> Result<Terms, Usage> {
         let lease = self.required(&keys::LEASE, read::length)?;
-        let renew = self.required(&keys::RENEW, read::length)?;
+        let renew = self.optional(&keys::RENEW, read::length)?.unwrap_or_else(|| {
+            let third_ms = u64::try_from(lease.value.as_millis() / 3).unwrap_or(u64::MAX);
+            let value = Duration::from_millis(third_ms);
+            self.shown.fill(&keys::RENEW, told(value));
+            Setting { value, origin: Origin::Default }
+        });
         Terms::new(lease.value, renew.value).map_err(|error| Usage(no_terms(error, &lease, &renew)))
     }
 
@@ -182,12 +187,16 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Why these are no terms, in lengths that the flags take.
-fn no_terms(error: TermsError, lease: &Setting<Duration>, renew: &Setting<Duration>) -> String {
-    let told = |length: Duration| match length.as_millis() {
+/// A length as the flags take it.
+fn told(length: Duration) -> String {
+    match length.as_millis() {
         ms if ms % 1_000 == 0 => format!("{}s", ms / 1_000),
         ms => format!("{ms}ms"),
-    };
+    }
+}
+
+/// Why these are no terms, in lengths that the flags take.
+fn no_terms(error: TermsError, lease: &Setting<Duration>, renew: &Setting<Duration>) -> String {
     let (long, often) = (told(lease.value), told(renew.value));
     match error {
         TermsError::Window { .. } => format!(
@@ -231,17 +240,27 @@ impl Shown {
         }
     }
 
-    /// One line per key; a line of a key without a value is a comment.
+    /// One line per key. A key without a value is a comment, and so is a default that a store which
+    /// is there may overrule: as a line of a file it would be insisted on.
     pub(crate) fn toml(&self) -> String {
         let mut lines = Vec::new();
         for (key, text, origin) in &self.0 {
             let value = text.as_deref().map(hide_secrets);
+            let by_store = [&keys::LAYOUT, &keys::TICK, &keys::EPOCH, &keys::GENERATORS];
+            let overruled = *origin == Origin::Default && by_store.contains(&key);
             let left = match value {
+                Some(value) if overruled => {
+                    format!("# {} = {}", key.name(), toml::Value::String(value))
+                }
                 Some(value) if key.value.is_none() => format!("{} = {value}", key.name()),
                 Some(value) => format!("{} = {}", key.name(), toml::Value::String(value)),
                 None => format!("# {} =", key.name()),
             };
-            let right = if text.is_some() { origin.to_string() } else { "not set".to_owned() };
+            let right = match text {
+                Some(_) if overruled => format!("{origin}, or the store's own"),
+                Some(_) => origin.to_string(),
+                None => "not set".to_owned(),
+            };
             lines.push((left, right));
         }
         let width = lines.iter().map(|(left, _)| left.chars().count()).max().unwrap_or_default();

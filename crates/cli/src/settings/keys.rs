@@ -69,7 +69,8 @@ pub(crate) static ENVIRONMENT: Key =
 pub(crate) static LEASE: Key =
     Key::new("lease", "LENGTH", "How long a lease holds, with its unit").default("60s");
 pub(crate) static RENEW: Key =
-    Key::new("renew", "LENGTH", "How often it is renewed, with its unit").default("20s");
+    Key::new("renew", "LENGTH", "How often it is renewed, with its unit")
+        .default_help("a third of the lease");
 pub(crate) static NAME: Key =
     Key::new("name", "LABEL", "The label of this process in the list of leases")
         .default_help("the host's name");

@@ -32,12 +32,24 @@ fn each_value_is_shown_with_its_origin() {
     assert_eq!(line("listen"), "listen = \"127.0.0.1:3\" # flag");
     assert_eq!(line("tick"), "tick = \"3ms\" # environment");
     assert_eq!(line("lease"), "lease = \"30s\" # file f.toml");
-    assert_eq!(line("layout"), "layout = \"t41g10s12\" # default");
-    assert_eq!(line("generators"), "generators = \"0-1023\" # default");
+    // A store that is there has its own, and a line of a file would insist on another.
+    assert_eq!(line("# layout"), "# layout = \"t41g10s12\" # default, or the store's own");
+    assert_eq!(line("# generators"), "# generators = \"0-1023\" # default, or the store's own");
     assert_eq!(line("# environment"), "# environment = # not set");
     // What is printed is a file.
     let again = print_config(&[], &[], Some(&said)).answer();
     assert!(again.contains("127.0.0.1:3"), "{again}");
+}
+
+#[test]
+fn a_lease_is_renewed_after_a_third_of_it_unless_said_otherwise() {
+    let renew = |arguments: &[&str]| {
+        print_config(&[arguments, &["--json"]].concat(), &[], None).json()["renew"].clone()
+    };
+    assert_eq!(renew(&[])["value"], "20s");
+    assert_eq!(renew(&["--lease", "10s"])["value"], "3333ms");
+    assert_eq!(renew(&["--lease", "10s"])["origin"], "default");
+    assert_eq!(renew(&["--lease", "10s", "--renew", "2s"])["value"], "2s");
 }
 
 #[test]
