@@ -92,7 +92,11 @@ pub(crate) fn create(url: &str, wanted: Wanted) -> Result<Arc<dyn Administer>> {
     let path = file(url)?;
     let (store, created) = make(path, wanted)?;
     if !created {
-        bail!("there is a store at {} already: see `snowlease store status`", path.display());
+        bail!(
+            "there is a store at {} already: see `snowlease store status --store {}`",
+            path.display(),
+            hide_secrets(url)
+        );
     }
     Ok(store)
 }

@@ -31,7 +31,7 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// Another process has the store open. Stop it, or use its lease service.
-    #[error("{} is in use by {holder}: stop it, or let it serve leases to this program too",
+    #[error("{} is in use by {holder}: stop it, or lease from it over HTTP if it is a service",
         path.display())]
     Locked {
         /// The path given.
