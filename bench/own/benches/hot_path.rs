@@ -43,7 +43,7 @@ fn main() {
     contenders.push(Contender::first_write());
     let paced = |name: String, guard, layout, kind| {
         let generator = generator(layout, guard);
-        Contender::proved(name, generator, kind)
+        Contender::proved(name, generator, kind, true)
     };
     let default = Layout::DEFAULT;
     for (kind, what) in [
@@ -76,6 +76,9 @@ fn main() {
         default,
         Kind::First,
     ));
+    let batches = generator(never_exhausted, Guard::Counter);
+    let name = format!("next_ids_into, batches of 1000, {guard}, never exhausted");
+    contenders.push(Contender::proved(name, batches, Kind::Batch, false));
     let mut two =
         Figure::new(format!("next_id, {guard}, 2 threads on one, never exhausted"), "ns/id");
     let shared = generator(never_exhausted, Guard::Counter);
@@ -139,7 +142,7 @@ impl Contender {
         Contender { figure: Figure::new(name, "ns"), work: Box::new(work) }
     }
 
-    fn proved(name: String, generator: Generator, kind: Kind) -> Contender {
+    fn proved(name: String, generator: Generator, kind: Kind, paced: bool) -> Contender {
         let mut ids = Vec::new();
         for _ in 0..200 {
             pace();
@@ -155,7 +158,9 @@ impl Contender {
         let work = move || {
             let mut ns = 0;
             for _ in 0..BURSTS {
-                pace();
+                if paced {
+                    pace();
+                }
                 ns += timed(|| match kind {
                     Kind::Batch => {
                         for _ in 0..BATCHES {
@@ -219,17 +224,19 @@ fn at_the_cap(threads: usize) -> Figure {
         Figure::new(format!("at the cap of 4,096,000 ids/s, {threads} threads"), "% of it");
     let generator = generator(Layout::DEFAULT, Guard::Counter);
     for _ in 0..5 {
-        let ready = Barrier::new(threads + 1);
+        let (ready, go) = (Barrier::new(threads + 1), Barrier::new(threads + 1));
         let until_ns = std::sync::atomic::AtomicU64::new(u64::MAX);
         let began_ns = std::cell::Cell::new(0);
         let issued: Vec<Vec<Id>> = std::thread::scope(|scope| {
             let running: Vec<_> = (0..threads)
                 .map(|_| {
                     scope.spawn(|| {
-                        // Touched beforehand: the kernel's work for fresh memory is not ours.
-                        let mut ids = vec![Id::MIN; 5_000_000 / threads];
+                        // Written beforehand, and not with zeros, which are only promised: a fresh
+                        // page of 2 MiB takes the kernel two ticks.
+                        let mut ids = vec![Id::MAX; 5_000_000 / threads];
                         ids.clear();
                         ready.wait();
+                        go.wait();
                         while os::boot_ns() < until_ns.load(Ordering::Relaxed) {
                             for _ in 0..64 {
                                 ids.extend(generator.next_id());
@@ -239,10 +246,11 @@ fn at_the_cap(threads: usize) -> Figure {
                     })
                 })
                 .collect();
+            ready.wait();
             began_ns.set(os::boot_ns());
             let round_ns = u64::try_from(CAP_ROUND.as_nanos()).unwrap();
             until_ns.store(began_ns.get() + round_ns, Ordering::Relaxed);
-            ready.wait();
+            go.wait();
             running.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
         let seconds = Duration::from_nanos(os::boot_ns() - began_ns.get()).as_secs_f64();
