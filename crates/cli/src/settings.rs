@@ -247,7 +247,7 @@ impl Shown {
         for (key, text, origin) in &self.0 {
             let value = text.as_deref().map(hide_secrets);
             let by_store = [&keys::LAYOUT, &keys::TICK, &keys::EPOCH, &keys::GENERATORS];
-            let overruled = *origin == Origin::Default && by_store.contains(&key);
+            let overruled = *origin == Origin::Default && by_store.contains(key);
             let left = match value {
                 Some(value) if overruled => {
                     format!("# {} = {}", key.name(), toml::Value::String(value))
