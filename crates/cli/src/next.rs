@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use snowlease::{Connector, Ids, Refusal};
+use snowlease_core::clock::nanos;
 use snowlease_core::{Id, TextForm};
 use snowlease_lease::os;
 use snowlease_wire as wire;
@@ -182,10 +183,6 @@ fn waited(wait: Duration, until_ns: u64) -> bool {
         }
         std::thread::park_timeout(Duration::from_nanos(left_ns));
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

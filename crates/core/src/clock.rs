@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// One reading of the id clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +55,11 @@ pub trait Clock: fmt::Debug + Send + Sync {
     fn gauge(&self) -> Gauge {
         Gauge::Boottime
     }
+}
+
+/// A duration in whole nanoseconds, the unit of the boot clock; `u64::MAX` if it is longer.
+pub fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Reads the processor's counter; `None` where this build knows none.

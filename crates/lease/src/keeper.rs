@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{fmt, mem, thread};
 
+use snowlease_core::clock::nanos;
 use snowlease_core::{Clock, Generator, Refusal, Window};
 
 use crate::id_clock::ClockStatus;
@@ -477,10 +478,6 @@ impl Run {
         self.shared.changed.notify_all();
         wakers.into_iter().for_each(Waker::wake);
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

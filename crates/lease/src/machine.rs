@@ -17,9 +17,10 @@
 
 mod pace;
 
+use snowlease_core::clock::nanos;
 use snowlease_core::{Closed, Format, Moment, Tick, TickError, Window};
 
-use self::pace::{Pace, Sent, nanos};
+use self::pace::{Pace, Sent};
 use crate::rules;
 use crate::store::Carries;
 use crate::{

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use snowlease_core::clock::nanos;
 use snowlease_core::{Format, Generator};
 use snowlease_lease::{
     Holder, HolderError, IdClock, Keeper, LeaseStore, NotReady, StoreStatus, Terms, os,
@@ -170,10 +171,6 @@ fn program_name() -> String {
         Some(name) if !name.is_empty() && name.len() <= Holder::MAX_BYTES => name.into_owned(),
         _ => "unnamed".to_owned(),
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Why there is no connection.

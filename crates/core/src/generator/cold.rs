@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::Generator;
 use super::word::{CLOSED, SWITCHING};
+use crate::clock::nanos;
 use crate::sync::{self, Ordering};
 use crate::{Id, Moment, Refusal, Tick, TickError, wait};
 
@@ -289,8 +290,4 @@ fn refusal_of(error: TickError) -> Refusal {
         TickError::BeforeEpoch { missing_ms } => Refusal::BeforeEpoch { missing_ms },
         TickError::TimeEnd { .. } => Refusal::TimeEnd,
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,8 +1,7 @@
 //! When: how long a lease lasts in real time, when it is renewed, how long to pause after a
 //! failure.
 
-use std::time::Duration;
-
+use snowlease_core::clock::nanos;
 use snowlease_core::{Format, Moment, Tick};
 
 use crate::Terms;
@@ -73,8 +72,4 @@ impl Pace {
         bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         bits ^ (bits >> 31)
     }
-}
-
-pub(super) fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
