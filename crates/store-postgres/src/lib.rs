@@ -1,0 +1,1 @@
+//! Leases in PostgreSQL: every operation is one statement, judged by the server's clock.
