@@ -19,7 +19,7 @@ use snowlease_core::{Clock, Generator, Refusal, Window};
 use crate::id_clock::ClockStatus;
 use crate::machine::{Command, Event, Machine};
 use crate::{
-    AcquireError, Holder, IdClock, LeaseStore, Outage, ReleaseError, RenewError, Terms, os,
+    AcquireError, Holder, IdClock, LeaseStore, Outage, Realm, ReleaseError, RenewError, Terms, os,
 };
 
 pub use crate::machine::State;
@@ -146,7 +146,7 @@ struct Board {
 }
 
 impl Keeper {
-    /// Starts to keep `generator` leased from `store`.
+    /// Starts to keep `generator` leased from `store`, for this holder of this realm.
     ///
     /// # Errors
     ///
@@ -157,6 +157,7 @@ impl Keeper {
         clock: Arc<IdClock>,
         terms: Terms,
         holder: Holder,
+        realm: Realm,
     ) -> std::io::Result<Keeper> {
         let shared = Arc::new(Shared {
             generator,
@@ -179,7 +180,8 @@ impl Keeper {
         // Without randomness only the spread of renewals is lost.
         let _ = getrandom::fill(&mut seed);
         let machine =
-            Machine::new(terms, shared.generator.format(), holder, u64::from_le_bytes(seed));
+            Machine::new(terms, shared.generator.format(), holder, u64::from_le_bytes(seed))
+                .of_realm(realm);
         let run = Run { store, shared: Arc::clone(&shared), machine };
         let thread = thread::Builder::new()
             .name("snowlease-keeper".to_owned())
@@ -444,7 +446,8 @@ impl Run {
                 board.skew_ms = skew(renewal.reference_ms).or(board.skew_ms);
             }
             Event::Renewed(Err(error)) => {
-                if !matches!(error, RenewError::NotYours { .. } | RenewError::OutOfRange) {
+                let again = matches!(error, RenewError::Quarantined { .. } | RenewError::Outage(_));
+                if again {
                     board.outcomes.not_renewed += 1;
                 }
                 board.trouble = Some(error.to_string());

@@ -10,6 +10,7 @@
 //! listed in `docs/guarantees.md`.
 
 pub mod cell;
+pub mod guard;
 pub mod holder;
 pub mod id_clock;
 pub mod keeper;
@@ -17,22 +18,27 @@ pub mod machine;
 pub mod os;
 pub mod pool;
 pub mod range;
+pub mod realm;
 pub mod rules;
 pub mod store;
 pub mod terms;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod token;
+pub mod verify;
 
 pub use cell::{Cell, CellError};
+pub use guard::{PulseGuard, RollbackGuard};
 pub use holder::{Holder, HolderError};
 pub use id_clock::IdClock;
 pub use keeper::{Keeper, NotReady, NotReleased, State, Status};
 pub use pool::{CellState, Pool};
 pub use range::RangeError;
+pub use realm::{PlanHash, Realm, RealmError, RealmMismatch};
 pub use store::{
     Acquire, AcquireError, Administer, Carries, Grant, LeaseEntry, LeaseStore, Meta, Mode, Outage,
     Release, ReleaseError, Renew, RenewError, Renewal, StoreStatus,
 };
 pub use terms::{Terms, TermsError};
 pub use token::{RequestKey, Token, TokenHash};
+pub use verify::{Finding, Verified};

@@ -17,6 +17,8 @@
 
 mod pace;
 
+use std::time::Duration;
+
 use snowlease_core::clock::nanos;
 use snowlease_core::{Closed, Format, Moment, Tick, TickError, Window};
 
@@ -24,7 +26,7 @@ use self::pace::{Pace, Sent};
 use crate::rules;
 use crate::store::Carries;
 use crate::{
-    Acquire, AcquireError, Grant, Holder, Outage, Release, ReleaseError, Renew, RenewError,
+    Acquire, AcquireError, Grant, Holder, Outage, Realm, Release, ReleaseError, Renew, RenewError,
     Renewal, RequestKey, Terms, Token,
 };
 
@@ -99,6 +101,8 @@ struct Seat {
     next: Token,
     seq: u64,
     until: Tick,
+    /// When the lease was asked for: its age is counted from here.
+    since_ns: u64,
     deadline_ns: u64,
     renew_ns: u64,
     draining: bool,
@@ -110,6 +114,7 @@ pub struct Machine {
     terms: Terms,
     format: Format,
     holder: Holder,
+    realm: Realm,
     state: State,
     seat: Option<Seat>,
     /// The key of the acquire that is under way or to be repeated.
@@ -142,6 +147,7 @@ impl Machine {
             terms,
             format,
             holder,
+            realm: Realm::default(),
             state: State::Idle,
             seat: None,
             key: None,
@@ -152,6 +158,12 @@ impl Machine {
             stopping: false,
             pace: Pace::new(terms, format, seed),
         }
+    }
+
+    /// States this realm with each acquire.
+    #[must_use]
+    pub fn of_realm(self, realm: Realm) -> Machine {
+        Machine { realm, ..self }
     }
 
     /// Where it stands.
@@ -273,16 +285,18 @@ impl Machine {
         Some(Command::Acquire(Acquire {
             request_key,
             from: tick,
-            until: self.window_end(now),
+            until: self.window_end(now, Duration::ZERO),
             format: self.format,
+            realm: self.realm.clone(),
             holder: self.holder.clone(),
             now_ms: now.unix_ms,
         }))
     }
 
     fn ask_to_renew(&mut self, now: &Moment, tick: Tick) -> Option<Command> {
-        let until = self.window_end(now);
         let seat = self.seat.as_ref()?;
+        let age = Duration::from_nanos(now.boot_ns.saturating_sub(seat.since_ns));
+        let until = self.window_end(now, age);
         let (ask, _) = self.renewal.get_or_insert_with(|| {
             let ask = Renew {
                 generator_id: seat.generator_id,
@@ -298,10 +312,11 @@ impl Machine {
         Some(Command::Renew(ask.clone()))
     }
 
-    /// The end of a window that lasts for the agreed time from now, in whole ticks: where ticks are
-    /// long, the next one is had before this one ends.
-    fn window_end(&self, now: &Moment) -> Tick {
-        let window_ms = i64::try_from(self.terms.window().as_millis()).unwrap_or(i64::MAX);
+    /// The end of a window that lasts from now for the time agreed for a lease of this age, in whole
+    /// ticks: where ticks are long, the next one is had before this one ends.
+    fn window_end(&self, now: &Moment, age: Duration) -> Tick {
+        let window = self.terms.window_at(age);
+        let window_ms = i64::try_from(window.as_millis()).unwrap_or(i64::MAX);
         let end = self.format.first_tick_from_ms(now.unix_ms.saturating_add(window_ms));
         end.min(rules::end(self.format))
     }
@@ -360,6 +375,7 @@ impl Machine {
             next: Token::random(),
             seq: grant.seq,
             until: grant.until,
+            since_ns: sent.at.boot_ns,
             deadline_ns: self.pace.deadline_ns(grant.until, sent),
             renew_ns: self.pace.renew_ns(grant.until, sent),
             draining: grant.draining,
@@ -375,7 +391,11 @@ impl Machine {
         self.waiting_for_store = false;
         let renewal = match answer {
             Ok(renewal) => renewal,
-            Err(RenewError::NotYours { .. } | RenewError::OutOfRange) => {
+            Err(
+                RenewError::NotYours { .. }
+                | RenewError::RolledBack { .. }
+                | RenewError::OutOfRange,
+            ) => {
                 return self.lose(commands);
             }
             // The window that was confirmed stays good; the same bytes are sent again.

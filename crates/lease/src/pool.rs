@@ -75,7 +75,7 @@ pub fn judging_tick(format: Format, now_ms: i64) -> Tick {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Holder, Mode};
+    use crate::Holder;
 
     fn entry(held: bool, draining: bool, until: u64) -> LeaseEntry {
         LeaseEntry {
@@ -102,13 +102,7 @@ mod tests {
 
     #[test]
     fn what_rests_or_drains_is_in_use_and_only_windows_become_free() {
-        let meta = Meta {
-            format: Format::DEFAULT,
-            range: (4, 9),
-            mode: Mode::Open,
-            floor: Tick(0),
-            longest_window: 0,
-        };
+        let meta = Meta::new(Format::DEFAULT, (4, 9));
         let pool = |entries: &[LeaseEntry]| Pool::of(&meta, entries, Tick(1_000));
         assert_eq!(pool(&[]), Pool { used: 0, total: 6, earliest: None });
         let draining = entry(true, true, 1_001);

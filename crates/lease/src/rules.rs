@@ -12,8 +12,8 @@ use snowlease_core::{Format, Tick};
 
 use crate::store::Carries;
 use crate::{
-    Acquire, AcquireError, Cell, Grant, LeaseEntry, Meta, Mode, Outage, Release, ReleaseError,
-    Renew, RenewError, Renewal, Terms, TokenHash,
+    Acquire, AcquireError, Cell, Grant, LeaseEntry, Meta, Mode, Outage, PlanHash, Release,
+    ReleaseError, Renew, RenewError, Renewal, Terms, TokenHash,
 };
 
 /// Why a lease is not the asker's: the cell carries another token.
@@ -40,6 +40,9 @@ pub enum Decision<T> {
 pub fn admit(meta: &Meta, ask: &Acquire) -> Result<(), AcquireError> {
     if ask.format != meta.format {
         return Err(AcquireError::Format { store: meta.format, asked: ask.format });
+    }
+    if let Some(mismatch) = meta.realm.mismatch(meta.previous_plan, &ask.realm) {
+        return Err(AcquireError::Realm(mismatch));
     }
     if meta.mode == Mode::Frozen {
         return Err(AcquireError::Frozen);
@@ -96,7 +99,8 @@ pub fn acquire(
 ///
 /// # Errors
 ///
-/// [`RenewError::NotYours`], [`RenewError::Quarantined`].
+/// [`RenewError::NotYours`], [`RenewError::Quarantined`], and [`RenewError::RolledBack`] with the
+/// floor that the store must put in force in the same step, by [`quarantine`].
 pub fn renew(meta: &Meta, cell: &Cell, ask: &Renew) -> Result<Decision<Renewal>, RenewError> {
     let token = ask.token.hash();
     // The hash of nobody would leave a live cell that no one can show a token for.
@@ -108,6 +112,13 @@ pub fn renew(meta: &Meta, cell: &Cell, ask: &Renew) -> Result<Decision<Renewal>,
         draining: cell.draining,
         reference_ms: None,
     };
+    // A cell only ever grows: one that has changed less often than the holder has seen it change is
+    // an old copy of itself, whoever's token it carries.
+    if cell.seq < ask.seq {
+        let now = renewed_at(meta, cell, ask.now_ms);
+        let floor = past_every_window(meta, now);
+        return Err(RenewError::RolledBack { floor: floor.max(meta.floor) });
+    }
     if cell.token == TokenHash::NOBODY || (cell.token != token && cell.token != next) {
         return Err(RenewError::NotYours { reason: why_not(cell) });
     }
@@ -176,6 +187,15 @@ pub fn quarantine(meta: &Meta, at_least: Tick, largest_until: Tick) -> Tick {
     meta.floor.max(at_least).max(largest_until)
 }
 
+/// What a store is for under a new version of the plan; the one before stays good.
+pub fn adopt_plan(meta: &Meta, plan: Option<PlanHash>) -> Meta {
+    if meta.realm.plan() == plan {
+        return meta.clone();
+    }
+    let realm = meta.realm.clone().with_plan(plan);
+    Meta { realm, previous_plan: meta.realm.plan(), ..meta.clone() }
+}
+
 /// The first tick that no window reaches which a store may have forgotten, if it is rolled back
 /// `now`.
 ///
@@ -242,7 +262,7 @@ mod tests {
             let epoch_ms = Format::DEFAULT.epoch_ms();
             let format = Format::new(Format::DEFAULT.layout(), tick_ms, epoch_ms).unwrap();
             let range = (0, 1);
-            let meta = Meta { format, range, mode: Mode::Open, floor: Tick(0), longest_window: 0 };
+            let meta = Meta::new(format, range);
             let start_ms = format.unix_ms(Tick(100_000));
             for into_ms in (0..i64::from(tick_ms)).step_by(1 + tick_ms as usize / 1_000) {
                 let now_ms = start_ms + into_ms;

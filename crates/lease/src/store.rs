@@ -13,6 +13,8 @@ use std::fmt;
 
 use snowlease_core::{Format, Tick};
 
+use crate::realm::{PlanHash, Realm, RealmMismatch};
+use crate::verify::Verified;
 use crate::{CellError, Holder, RequestKey, Token, TokenHash};
 
 /// Grants, renews and takes back leases.
@@ -81,6 +83,18 @@ pub trait LeaseStore: fmt::Debug + Send + Sync {
     /// done.
     fn release(&self, ask: &Release) -> Result<(), ReleaseError>;
 
+    /// Many asks at once, in as few transactions of the store as it can. The answers are those that
+    /// [`acquire`](Self::acquire) would give, in the order of the asks, each of which has a request
+    /// key of its own.
+    fn acquire_each(&self, asks: &[Acquire]) -> Vec<Result<Grant, AcquireError>> {
+        asks.iter().map(|ask| self.acquire(ask)).collect()
+    }
+
+    /// As [`acquire_each`](Self::acquire_each), for renewals, each of a generator id of its own.
+    fn renew_each(&self, asks: &[Renew]) -> Vec<Result<Renewal, RenewError>> {
+        asks.iter().map(|ask| self.renew(ask)).collect()
+    }
+
     /// Every cell that is held or draining or was ever granted, by generator id. Tokens never leave
     /// a store.
     ///
@@ -111,6 +125,9 @@ pub trait Administer: LeaseStore {
     /// Raises the floor to `max(floor, at_least, every stored until)`, and returns it. While the
     /// floor is above a cell's `until`, that cell is neither granted nor renewed.
     ///
+    /// Cells that are draining do not count: one whose mark lies far ahead, since its holder's
+    /// clock once did, is drained so that it does not hold up all others. It keeps its mark.
+    ///
     /// # Correct only if
     ///
     /// it is one atomic step with respect to grants and renewals, and the floor never falls (I6).
@@ -119,6 +136,23 @@ pub trait Administer: LeaseStore {
     ///
     /// [`Outage`]: try again; a floor raised twice does no harm.
     fn quarantine(&self, at_least: Tick) -> Result<Tick, Outage>;
+
+    /// Takes over a new version of the plan. Holders that were started with the one before are
+    /// granted leases still, so that a fleet can be restarted in turn; those of an older one are
+    /// not.
+    ///
+    /// # Errors
+    ///
+    /// [`Outage`]: try again; the same plan given twice does no harm.
+    fn adopt_plan(&self, plan: Option<PlanHash>) -> Result<(), Outage>;
+
+    /// Checks everything that the store holds, and its history where it is kept, against I1, I2
+    /// and I6. Changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Outage`]: the store cannot be read now; try again. What is wrong with it is a finding.
+    fn verify(&self) -> Result<Verified, Outage>;
 }
 
 /// What a store was made for. Written once; the floor and mode change.
@@ -134,6 +168,28 @@ pub struct Meta {
     pub floor: Tick,
     /// The longest window ever granted, in ticks: how long a forgotten holder may go on.
     pub longest_window: u64,
+    /// The region its generator ids are for, for people; may be empty.
+    pub region: String,
+    /// Where it belongs: checked inside every grant.
+    pub realm: Realm,
+    /// The plan before this one, which holders may state still.
+    pub previous_plan: Option<PlanHash>,
+}
+
+impl Meta {
+    /// What a new store of no realm is made for.
+    pub fn new(format: Format, range: (u64, u64)) -> Meta {
+        Meta {
+            format,
+            range,
+            mode: Mode::Open,
+            floor: Tick(0),
+            longest_window: 0,
+            region: String::new(),
+            realm: Realm::default(),
+            previous_plan: None,
+        }
+    }
 }
 
 /// Whether a store grants leases.
@@ -152,6 +208,8 @@ pub struct StoreStatus {
     pub kind: String,
     /// What it was made for.
     pub meta: Meta,
+    /// When a lease was last granted or renewed, in Unix ms, if the store tells.
+    pub pulse_ms: Option<i64>,
     /// Findings a person should know of, in words; empty if all is well.
     pub alarms: Vec<String>,
 }
@@ -167,6 +225,8 @@ pub struct Acquire {
     pub until: Tick,
     /// The format the holder issues by; checked inside the grant.
     pub format: Format,
+    /// Where the holder belongs, as far as it knows; checked inside the grant.
+    pub realm: Realm,
     /// Who asks, for people.
     pub holder: Holder,
     /// The asker's wall clock, in Unix ms: a service compares it with its own.
@@ -322,6 +382,8 @@ pub enum AcquireError {
         /// The holder's.
         asked: Format,
     },
+    /// The holder belongs to another environment or plan. Point it at its own store.
+    Realm(RealmMismatch),
     /// The holder's clock is off by more than [`Terms::SKEW_LIMIT`](crate::Terms::SKEW_LIMIT). Set
     /// it.
     Skew {
@@ -347,6 +409,13 @@ pub enum RenewError {
     NotYours {
         /// Why, in words.
         reason: &'static str,
+    },
+    /// The store knows less of the cell than it once confirmed: it was put back to an older state,
+    /// and may have granted this generator id from an earlier tick on. It is in quarantine from
+    /// now on. Stop issuing at once and acquire anew.
+    RolledBack {
+        /// The first tick that will be granted.
+        floor: Tick,
     },
     /// The store waits after a rollback. Go on to the end of the window, then acquire anew.
     Quarantined {
@@ -414,6 +483,7 @@ impl fmt::Display for AcquireError {
                 "the store's format is {store}, not {asked}: ids of both would collide; use \
                  the store's"
             ),
+            AcquireError::Realm(mismatch) => mismatch.fmt(f),
             AcquireError::Skew { ahead_ms } => write!(
                 f,
                 "this host's clock is {} ms {} the reference clock: set it before leasing",
@@ -435,6 +505,11 @@ impl fmt::Display for RenewError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RenewError::NotYours { reason } => write!(f, "the lease is lost: {reason}"),
+            RenewError::RolledBack { floor } => write!(
+                f,
+                "the lease is lost: the store was put back to an older state and is in \
+                 quarantine; it grants again from tick {floor}"
+            ),
             RenewError::Quarantined { floor } => write!(
                 f,
                 "the store is in quarantine after a rollback: it renews nothing that ends \

@@ -15,6 +15,8 @@ pub struct Terms {
     renew: Duration,
     margin: Duration,
     attempt: Duration,
+    /// The longest window of a lease that is old enough.
+    bridge: Duration,
 }
 
 impl Terms {
@@ -25,6 +27,7 @@ impl Terms {
         renew: Duration::from_secs(20),
         margin: Duration::from_secs(1),
         attempt: Duration::from_secs(3),
+        bridge: Duration::from_secs(60),
     };
 
     /// A holder's clock may differ from the reference by this much before it is worth a warning.
@@ -57,7 +60,32 @@ impl Terms {
         if renew.is_zero() || renew + attempt * 2 + margin > window {
             return Err(TermsError::Renew { window, renew });
         }
-        Ok(Terms { window, renew, margin, attempt })
+        Ok(Terms { window, renew, margin, attempt, bridge: window })
+    }
+
+    /// The same terms with windows that grow with the age of the lease up to `bridge`, to outlive
+    /// an outage of the store that long. A holder that crashes early never holds a long window; one
+    /// that is forgotten by a store that was put back is waited for as long.
+    ///
+    /// # Errors
+    ///
+    /// [`TermsError::Bridge`]: it is shorter than the window, or longer than an hour.
+    pub fn with_bridge(self, bridge: Duration) -> Result<Terms, TermsError> {
+        if bridge < self.window || bridge > Terms::LONGEST_WINDOW {
+            return Err(TermsError::Bridge { window: self.window, bridge });
+        }
+        Ok(Terms { bridge, ..self })
+    }
+
+    /// The longest window a lease may have.
+    pub const fn bridge(self) -> Duration {
+        self.bridge
+    }
+
+    /// The length of the window to ask for when the lease is this old: half its age, within the
+    /// usual window and the bridge.
+    pub fn window_at(self, age: Duration) -> Duration {
+        (age / 2).clamp(self.window, self.bridge)
     }
 
     /// The length of a window.
@@ -102,6 +130,13 @@ pub enum TermsError {
         /// The renewal period asked for.
         renew: Duration,
     },
+    /// The bridge is out of bounds.
+    Bridge {
+        /// The window it is to bridge.
+        window: Duration,
+        /// The bridge asked for.
+        bridge: Duration,
+    },
 }
 
 impl fmt::Display for TermsError {
@@ -111,6 +146,12 @@ impl fmt::Display for TermsError {
                 f,
                 "a lease of {window:?} is not possible: choose {:?} to {:?}",
                 Terms::SHORTEST_WINDOW,
+                Terms::LONGEST_WINDOW
+            ),
+            TermsError::Bridge { window, bridge } => write!(
+                f,
+                "windows that grow to {bridge:?} are not possible: choose {window:?} (the window) \
+                 to {:?}",
                 Terms::LONGEST_WINDOW
             ),
             TermsError::Renew { window, renew } => write!(
@@ -149,5 +190,19 @@ mod tests {
             assert!(terms(window, renew).is_err(), "{window} {renew}");
         }
         assert!(terms(3_000, 1_000).is_ok());
+    }
+
+    #[test]
+    fn windows_grow_with_the_age_of_the_lease_within_the_bridge() {
+        let seconds = Duration::from_secs;
+        let bridged = Terms::DEFAULT.with_bridge(seconds(600)).unwrap();
+        for (age, window) in
+            [(0, 60), (120, 60), (122, 61), (1_000, 500), (1_200, 600), (9_999, 600)]
+        {
+            assert_eq!(bridged.window_at(seconds(age)), seconds(window), "{age}");
+        }
+        assert_eq!(Terms::DEFAULT.window_at(seconds(9_999)), seconds(60));
+        assert!(Terms::DEFAULT.with_bridge(seconds(59)).is_err());
+        assert!(Terms::DEFAULT.with_bridge(seconds(3_601)).is_err());
     }
 }

@@ -121,7 +121,7 @@ fn random<const N: usize>() -> [u8; N] {
     bytes
 }
 
-fn to_hex(bytes: &[u8]) -> String {
+pub(crate) fn to_hex(bytes: &[u8]) -> String {
     use fmt::Write;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         // Writing to a string cannot fail.
@@ -130,7 +130,7 @@ fn to_hex(bytes: &[u8]) -> String {
     })
 }
 
-fn from_hex(text: &str) -> Option<[u8; BYTES]> {
+pub(crate) fn from_hex(text: &str) -> Option<[u8; BYTES]> {
     let digits = text.as_bytes();
     if digits.len() != BYTES * 2 {
         return None;

@@ -46,11 +46,11 @@ impl Pace {
         sent.at.boot_ns.saturating_add(agreed - jitter)
     }
 
-    /// The real time between sending and `until`, at most one window.
+    /// The real time between sending and `until`, at most the longest window.
     fn length_ns(&self, until: Tick, sent: &Sent) -> u64 {
         let ticks = until.since(sent.tick);
         let tick_ns = u64::from(self.format.tick_ms()) * 1_000_000;
-        ticks.saturating_mul(tick_ns).min(nanos(self.terms.window()))
+        ticks.saturating_mul(tick_ns).min(nanos(self.terms.bridge()))
     }
 
     /// Waits before the next call, up to a bound that doubles to a thirtieth of the window: full

@@ -6,7 +6,7 @@ use snowlease_core::Layout;
 
 use super::*;
 use crate::rules::Decision;
-use crate::{Cell, Meta, Mode};
+use crate::{Cell, Meta};
 
 const EPOCH: i64 = Format::DEFAULT.epoch_ms();
 
@@ -26,9 +26,7 @@ struct OneCell(Cell, Meta);
 impl OneCell {
     fn new() -> OneCell {
         let format = Format::DEFAULT;
-        let meta =
-            Meta { format, range: (4, 4), mode: Mode::Open, floor: Tick(0), longest_window: 0 };
-        OneCell(Cell::vacant(format.fingerprint()), meta)
+        OneCell(Cell::vacant(format.fingerprint()), Meta::new(format, (4, 4)))
     }
 
     fn acquire(&mut self, ask: &Acquire) -> Result<Grant, AcquireError> {

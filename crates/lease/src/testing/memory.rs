@@ -11,8 +11,9 @@ use snowlease_core::{Format, Tick};
 use crate::range::{RangeError, check_range};
 use crate::rules::{self, Decision};
 use crate::{
-    Acquire, AcquireError, Administer, Cell, Grant, LeaseEntry, LeaseStore, Meta, Mode, Outage,
-    Release, ReleaseError, Renew, RenewError, Renewal, StoreStatus, cell,
+    Acquire, AcquireError, Administer, Cell, Finding, Grant, LeaseEntry, LeaseStore, Meta, Mode,
+    Outage, PlanHash, Release, ReleaseError, Renew, RenewError, Renewal, StoreStatus, Verified,
+    cell, verify,
 };
 
 /// A [`LeaseStore`] that forgets everything when it is dropped.
@@ -35,6 +36,7 @@ struct State {
     meta: Meta,
     /// One encoded cell per generator id, from the first of the range.
     cells: Vec<Vec<u8>>,
+    pulse_ms: i64,
 }
 
 impl MemoryStore {
@@ -47,8 +49,8 @@ impl MemoryStore {
         let ids = check_range(format, range)?;
         let vacant = Cell::vacant(format.fingerprint()).encode();
         let cells = (0..ids).map(|_| vacant.clone()).collect();
-        let meta = Meta { format, range, mode: Mode::Open, floor: Tick(0), longest_window: 0 };
-        Ok(MemoryStore { state: Mutex::new(State { meta, cells }) })
+        let meta = Meta::new(format, range);
+        Ok(MemoryStore { state: Mutex::new(State { meta, cells, pulse_ms: 0 }) })
     }
 
     /// What the store knows now.
@@ -92,6 +94,18 @@ impl State {
         })
     }
 
+    fn quarantine(&mut self, at_least: Tick) -> Result<Tick, Outage> {
+        let mut largest = Tick(0);
+        for bytes in &self.cells {
+            let cell = Cell::decode(bytes)?;
+            if !cell.draining {
+                largest = largest.max(cell.until);
+            }
+        }
+        self.meta.floor = rules::quarantine(&self.meta, at_least, largest);
+        Ok(self.meta.floor)
+    }
+
     fn exhausted(&self) -> Result<AcquireError, Outage> {
         let mut earliest: Option<Tick> = None;
         for bytes in &self.cells {
@@ -107,8 +121,10 @@ impl State {
 
 impl LeaseStore for MemoryStore {
     fn status(&self) -> Result<StoreStatus, Outage> {
-        let meta = self.lock().meta.clone();
-        Ok(StoreStatus { kind: "memory".to_owned(), meta, alarms: Vec::new() })
+        let state = self.lock();
+        let meta = state.meta.clone();
+        let pulse_ms = Some(state.pulse_ms);
+        Ok(StoreStatus { kind: "memory".to_owned(), meta, pulse_ms, alarms: Vec::new() })
     }
 
     fn acquire(&self, ask: &Acquire) -> Result<Grant, AcquireError> {
@@ -123,6 +139,7 @@ impl LeaseStore for MemoryStore {
             Some(Decision::Put(cell, grant)) => {
                 state.meta.longest_window =
                     rules::longest_window(&state.meta, grant.from, grant.until);
+                state.pulse_ms = ask.now_ms;
                 if let Some(index) = state.index(generator_id) {
                     state.cells[index] = cell.encode();
                 }
@@ -136,9 +153,15 @@ impl LeaseStore for MemoryStore {
         let mut state = self.lock();
         let index = state.index(ask.generator_id).ok_or(RenewError::OutOfRange)?;
         let cell = Cell::decode(&state.cells[index]).map_err(Outage::from)?;
-        match rules::renew(&state.meta, &cell, ask)? {
-            Decision::Keep(renewal) => Ok(renewal),
-            Decision::Put(renewed, renewal) => {
+        match rules::renew(&state.meta, &cell, ask) {
+            Err(RenewError::RolledBack { floor }) => {
+                let floor = state.quarantine(floor)?;
+                Err(RenewError::RolledBack { floor })
+            }
+            Err(error) => Err(error),
+            Ok(Decision::Keep(renewal)) => Ok(renewal),
+            Ok(Decision::Put(renewed, renewal)) => {
+                state.pulse_ms = ask.now_ms;
                 let now = rules::renewed_at(&state.meta, &cell, ask.now_ms);
                 state.meta.longest_window = rules::longest_window(&state.meta, now, renewed.until);
                 state.cells[index] = renewed.encode();
@@ -186,12 +209,32 @@ impl Administer for MemoryStore {
     }
 
     fn quarantine(&self, at_least: Tick) -> Result<Tick, Outage> {
+        self.lock().quarantine(at_least)
+    }
+
+    fn adopt_plan(&self, plan: Option<PlanHash>) -> Result<(), Outage> {
         let mut state = self.lock();
-        let mut largest = Tick(0);
-        for bytes in &state.cells {
-            largest = largest.max(Cell::decode(bytes)?.until);
+        state.meta = rules::adopt_plan(&state.meta, plan);
+        Ok(())
+    }
+
+    fn verify(&self) -> Result<Verified, Outage> {
+        let state = self.lock();
+        let history = "a store in memory keeps no history".to_owned();
+        let mut verified = Verified { history, ..Verified::default() };
+        for (generator_id, bytes) in state.numbered() {
+            verified.cells += 1;
+            match Cell::decode(bytes) {
+                Ok(cell) => {
+                    let wrong = verify::cell(&state.meta, &cell);
+                    let finding = |what| Finding::of_cell(generator_id, what);
+                    verified.findings.extend(wrong.into_iter().map(finding));
+                }
+                Err(error) => {
+                    verified.findings.push(Finding::of_cell(generator_id, error.to_string()));
+                }
+            }
         }
-        state.meta.floor = rules::quarantine(&state.meta, at_least, largest);
-        Ok(state.meta.floor)
+        Ok(verified)
     }
 }

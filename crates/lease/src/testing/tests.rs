@@ -9,7 +9,8 @@ use super::suite::{self, Made, Setup};
 use super::{Fault, FaultyStore, MemoryStore, Random, Windows};
 use crate::{
     Acquire, AcquireError, Administer, Grant, Holder, LeaseEntry, LeaseStore, Mode, Outage,
-    Release, ReleaseError, Renew, RenewError, Renewal, RequestKey, StoreStatus,
+    PlanHash, Realm, Release, ReleaseError, Renew, RenewError, Renewal, RequestKey, StoreStatus,
+    Verified,
 };
 
 struct Memory;
@@ -115,6 +116,14 @@ impl Administer for Wrong {
     fn quarantine(&self, at_least: Tick) -> Result<Tick, Outage> {
         self.store.quarantine(at_least)
     }
+
+    fn adopt_plan(&self, plan: Option<PlanHash>) -> Result<(), Outage> {
+        self.store.adopt_plan(plan)
+    }
+
+    fn verify(&self) -> Result<Verified, Outage> {
+        self.store.verify()
+    }
 }
 
 impl Setup for Mistake {
@@ -151,6 +160,7 @@ fn ask(key: &RequestKey, from: u64) -> Acquire {
         from: Tick(from),
         until: Tick(from + 60_000),
         format: Format::DEFAULT,
+        realm: Realm::default(),
         holder: Holder::new("a", "", "", "").unwrap(),
         now_ms: Format::DEFAULT.unix_ms(Tick(from)),
     }

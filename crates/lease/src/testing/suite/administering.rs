@@ -4,7 +4,10 @@ use snowlease_core::Tick;
 
 use super::Setup;
 use super::bench::{Bench, FIRST, START, WINDOW};
-use crate::{AcquireError, Carries, Mode, RenewError, RequestKey};
+use crate::{
+    Acquire, AcquireError, Carries, Mode, PlanHash, Realm, RealmMismatch, Renew, RenewError,
+    RequestKey,
+};
 
 /// Holders go on, nobody new comes in.
 pub fn a_frozen_store_renews_and_grants_nothing(setup: &dyn Setup) {
@@ -156,4 +159,88 @@ pub fn the_status_tells_what_the_store_is_for(setup: &dyn Setup) {
     // Counted from each renewal, not from the grant: what is left to a holder that is forgotten
     // now.
     assert_eq!(longest(), WINDOW);
+}
+
+/// The new plan and the one before are good, so that a fleet can be restarted in turn; no other is.
+pub fn a_holder_of_another_plan_is_refused(setup: &dyn Setup) {
+    let bench = Bench::new(setup, 9);
+    let plans = ["first", "second", "third"].map(PlanHash::of);
+    let ask = |plan| {
+        let realm = Realm::default().with_plan(plan);
+        bench.made.store.acquire(&Acquire { realm, ..bench.ask(&RequestKey::random(), START) })
+    };
+    let refused = |plan| match ask(Some(plan)) {
+        Err(AcquireError::Realm(RealmMismatch::Plan { store, asked })) => (store, asked),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refused(plans[0]), (None, plans[0]));
+    let mut lease = bench.lease(START);
+    for (index, plan) in plans.into_iter().enumerate() {
+        for _ in 0..2 {
+            bench.made.admin.adopt_plan(Some(plan)).unwrap();
+        }
+        let meta = bench.made.admin.status().unwrap().meta;
+        assert_eq!(meta.realm.plan(), Some(plan));
+        assert_eq!(meta.previous_plan, index.checked_sub(1).map(|index| plans[index]));
+        ask(Some(plan)).unwrap();
+        ask(None).unwrap();
+        // Who has a lease keeps it, whatever it was started with.
+        bench.renew(&mut lease, START + 1_000 * (index as u64 + 1));
+    }
+    ask(Some(plans[1])).unwrap();
+    assert_eq!(refused(plans[0]), (Some(plans[2]), plans[0]));
+}
+
+/// A store that was put back shows cells that changed less often than their holders remember: it
+/// stops by itself, before anything is granted that a forgotten holder may use.
+pub fn a_cell_older_than_its_holder_remembers_quarantines_the_store(setup: &dyn Setup) {
+    let bench = Bench::new(setup, 4);
+    let (mut mine, other) = (bench.lease(START), bench.lease(START));
+    bench.renew(&mut mine, START + 10);
+    let remembered = Renew { seq: mine.seq + 1, ..bench.renewal(&mine, START + 1_000) };
+    let refused = bench.made.store.renew(&remembered);
+    let Err(RenewError::RolledBack { floor }) = refused else { panic!("{refused:?}") };
+    assert!(floor.0 >= START + 1_000 + WINDOW + 4_000, "{floor}");
+    assert_eq!(bench.made.admin.status().unwrap().meta.floor, floor);
+    let refused = bench.try_acquire(&RequestKey::random(), floor.0 - 1);
+    assert_eq!(refused, Err(AcquireError::Quarantined { floor }));
+    assert_eq!(bench.try_renew(&other, START + 2_000), Err(RenewError::Quarantined { floor }));
+    // By itself it is back in service.
+    bench.lease(floor.0);
+}
+
+/// A clock that once was far ahead has left a mark there. Drained, it costs one generator id, and
+/// not the store.
+pub fn a_draining_mark_far_ahead_does_not_raise_the_floor(setup: &dyn Setup) {
+    let bench = Bench::new(setup, 3);
+    let years = 30 * 365 * 86_400_000;
+    let far = bench.lease(START + years);
+    let near = bench.lease(START);
+    bench.made.admin.drain(far.generator_id, true).unwrap();
+    let floor = bench.made.admin.quarantine(Tick(START + 10)).unwrap();
+    assert_eq!(floor, Tick(near.until));
+    // It keeps its mark all the same.
+    bench.made.admin.drain(far.generator_id, false).unwrap();
+    for _ in 0..2 {
+        assert_ne!(bench.lease(near.until).generator_id, far.generator_id);
+    }
+    assert!(bench.try_acquire(&RequestKey::random(), near.until).is_err());
+}
+
+/// Whatever was done to it by its own rules.
+pub fn a_sound_store_is_found_sound(setup: &dyn Setup) {
+    let bench = Bench::new(setup, 4);
+    let mut leases: Vec<_> = (0..3).map(|_| bench.lease(START)).collect();
+    for (round, lease) in (1..).zip(&mut leases) {
+        bench.renew(lease, START + 10 * round);
+    }
+    bench.release(&Bench::giving_back(&leases[0], START + 50));
+    bench.made.admin.drain(leases[1].generator_id, true).unwrap();
+    bench.made.admin.drain(leases[1].generator_id, false).unwrap();
+    bench.lease(START + 100);
+    bench.made.admin.quarantine(Tick(START + 200)).unwrap();
+    let verified = bench.made.admin.verify().unwrap();
+    assert_eq!(verified.findings, []);
+    assert_eq!(verified.cells, 4);
+    assert!(!verified.history.is_empty());
 }

@@ -4,7 +4,7 @@ use snowlease_core::{Format, Tick};
 
 use super::{Made, Setup};
 use crate::{
-    Acquire, AcquireError, Carries, Grant, Holder, LeaseEntry, Release, ReleaseError, Renew,
+    Acquire, AcquireError, Carries, Grant, Holder, LeaseEntry, Realm, Release, ReleaseError, Renew,
     RenewError, Renewal, RequestKey, Token,
 };
 
@@ -55,6 +55,7 @@ impl Bench {
             from: Tick(from),
             until: Tick(from + self.window),
             format: self.format,
+            realm: Realm::default(),
             holder: Holder::new("web-0", "host-a", "1", "eu").unwrap(),
             now_ms: self.set_now(from),
         }

@@ -1,16 +1,16 @@
 //! Checks with many threads at once: the step that decides is one step.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use snowlease_core::Tick;
+use snowlease_core::{Format, Tick};
 
 use super::Setup;
-use super::bench::{Bench, FIRST, Lease, START};
+use super::bench::{Bench, FIRST, Lease, START, WINDOW};
 use crate::testing::Windows;
-use crate::{AcquireError, RequestKey};
+use crate::{AcquireError, RenewError, RequestKey, Token};
 
 /// Two hundred starters on a pool of forty-eight: every id is granted once, and the rest is told.
 pub fn two_hundred_at_once_get_distinct_ids(setup: &dyn Setup) {
@@ -73,4 +73,49 @@ pub fn holders_at_once_keep_their_windows_apart(setup: &dyn Setup) {
     for entry in bench.made.admin.list().unwrap() {
         assert!(Some(entry.until) >= windows.end(entry.generator_id), "{entry:?}");
     }
+}
+
+/// As if they had been asked one by one, but for the order in which ids are taken.
+pub fn asks_of_one_call_are_answered_each(setup: &dyn Setup) {
+    let bench = Bench::new(setup, 40);
+    let keys: Vec<_> = (0..45).map(|_| RequestKey::random()).collect();
+    let mut asks: Vec<_> = keys.iter().map(|key| bench.ask(key, START)).collect();
+    asks[7].format = Format::new("t41g9s13".parse().unwrap(), 1, 0).unwrap();
+    let first = bench.try_acquire(&keys[3], START).unwrap();
+    let answers = bench.made.store.acquire_each(&asks);
+    assert_eq!(answers.len(), asks.len());
+    assert_eq!(answers[3].as_ref(), Ok(&first));
+    assert!(matches!(answers[7], Err(AcquireError::Format { .. })), "{:?}", answers[7]);
+    let mut leases = Vec::new();
+    for (key, answer) in keys.iter().zip(&answers) {
+        match answer {
+            Ok(grant) => leases.push(Lease::new(key, grant)),
+            Err(AcquireError::Format { .. } | AcquireError::Exhausted { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let distinct: HashSet<_> = leases.iter().map(|lease| lease.generator_id).collect();
+    assert_eq!((leases.len(), distinct.len(), bench.held()), (40, 40, 40));
+
+    let mut renewals: Vec<_> =
+        leases.iter().map(|lease| bench.renewal(lease, START + 10)).collect();
+    renewals[1].token = Token::random();
+    renewals[1].next = renewals[1].token.hash();
+    renewals[2].generator_id = FIRST + 40;
+    let answers = bench.made.store.renew_each(&renewals);
+    assert_eq!(answers.len(), 40);
+    for (index, answer) in answers.iter().enumerate() {
+        match index {
+            1 => assert!(matches!(answer, Err(RenewError::NotYours { .. })), "{answer:?}"),
+            2 => assert_eq!(*answer, Err(RenewError::OutOfRange)),
+            _ => assert_eq!(answer.as_ref().unwrap().until, Tick(START + 10 + WINDOW)),
+        }
+    }
+    // Again, as after a lost answer.
+    let again = bench.made.store.renew_each(&renewals);
+    for index in (0..40).filter(|index| ![1, 2].contains(index)) {
+        assert_eq!(again[index].as_ref().unwrap(), answers[index].as_ref().unwrap());
+    }
+    assert!(bench.made.store.acquire_each(&[]).is_empty());
+    assert!(bench.made.store.renew_each(&[]).is_empty());
 }

@@ -180,6 +180,11 @@ macro_rules! conformance {
             the_floor_never_falls_and_is_at_least_every_until
             the_list_shows_every_cell_that_was_granted
             the_status_tells_what_the_store_is_for
+            a_holder_of_another_plan_is_refused
+            a_cell_older_than_its_holder_remembers_quarantines_the_store
+            a_draining_mark_far_ahead_does_not_raise_the_floor
+            a_sound_store_is_found_sound
+            asks_of_one_call_are_answered_each
             two_hundred_at_once_get_distinct_ids
             holders_at_once_keep_their_windows_apart
             random_histories_break_no_promise
