@@ -6,6 +6,7 @@
 mod bench;
 mod check;
 mod deny;
+mod etcd;
 mod generated;
 mod setup;
 mod stage;

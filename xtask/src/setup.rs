@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 
 use anyhow::{Result, bail};
 
-use crate::tool;
 use crate::usage::only;
+use crate::{etcd, tool};
 
 /// A program that tests need and a Debian package that brings it.
 struct Need {
@@ -19,8 +19,11 @@ const NEEDS: &[Need] =
     &[Need { program: "cc", package: "gcc", reason: "SQLite is built from its C source" }];
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    only(arguments, [].into_iter())?;
-    prepare()
+    let (flags, rest): (Vec<_>, Vec<_>) =
+        arguments.iter().cloned().partition(|argument| argument == "--all-etcd");
+    only(&rest, [].into_iter())?;
+    prepare()?;
+    if flags.is_empty() { Ok(()) } else { etcd::prepare(etcd::ALL) }
 }
 
 /// Makes the machine ready; fails, with the command to type, if something is still missing.
@@ -32,6 +35,7 @@ pub(crate) fn prepare() -> Result<()> {
     if !missing.is_empty() {
         install(&missing.iter().map(|need| need.package).collect::<Vec<_>>())?;
     }
+    etcd::prepare(etcd::NEEDED)?;
     println!("{}", if has_nextest() { "runner: cargo-nextest" } else { "runner: cargo test" });
     Ok(())
 }

@@ -1,0 +1,88 @@
+//! The thread that speaks to the network.
+//!
+//! The store is blocking and called from many threads; the driver is not. One thread of ours runs
+//! the driver, and callers wait for their answers in the ordinary way. So the store may be called
+//! and dropped anywhere, inside an asynchronous runtime too, and in a forked child, which has no
+//! such thread, every call ends by its deadline.
+
+use std::future::Future;
+use std::io;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+
+#[derive(Debug)]
+pub(crate) struct Io {
+    handle: Handle,
+    /// Dropped with this value, which ends the thread.
+    _stop: oneshot::Sender<()>,
+}
+
+impl Io {
+    pub(crate) fn start() -> io::Result<Io> {
+        let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel();
+        thread::Builder::new().name("snowlease-etcd".to_owned()).spawn(move || {
+            // An error is what says that the other end was dropped.
+            drop(runtime.block_on(stopped));
+            runtime.shutdown_background();
+        })?;
+        Ok(Io { handle, _stop: stop })
+    }
+
+    /// Does this on the thread, and answers what came of it; `None` if nothing did in time.
+    pub(crate) fn run<T: Send + 'static>(
+        &self,
+        within: Duration,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
+        let (answer, answered) = mpsc::sync_channel(1);
+        let task = self.handle.spawn(async move {
+            // Whoever asked may have gone.
+            drop(answer.try_send(work.await));
+        });
+        let answer = answered.recv_timeout(within).ok();
+        task.abort();
+        answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_done_and_what_takes_too_long_is_not_waited_for() {
+        let io = Io::start().unwrap();
+        assert_eq!(io.run(Duration::from_secs(60), async { 7 }), Some(7));
+        let never = std::future::pending::<()>();
+        assert_eq!(io.run(Duration::from_millis(1), never), None);
+    }
+
+    /// One that waits does not hold up the others.
+    #[test]
+    fn many_threads_are_served_at_once() {
+        let io = Io::start().unwrap();
+        let all = std::sync::Arc::new(tokio::sync::Barrier::new(64));
+        thread::scope(|scope| {
+            for _ in 0..64 {
+                let all = std::sync::Arc::clone(&all);
+                let work = async move { drop(all.wait().await) };
+                scope.spawn(|| assert_eq!(io.run(Duration::from_secs(60), work), Some(())));
+            }
+        });
+    }
+
+    #[test]
+    fn it_may_be_used_and_dropped_inside_a_runtime() {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let io = Io::start().unwrap();
+            assert_eq!(io.run(Duration::from_secs(60), async { 7 }), Some(7));
+        });
+    }
+}

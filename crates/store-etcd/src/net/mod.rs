@@ -1,0 +1,16 @@
+//! Speaking to etcd: calls with a deadline, over whichever endpoint answers.
+//!
+//! Read `client` (one call, over all endpoints), then `slot` (one endpoint), then `trouble` (what
+//! each failure means for what was asked).
+
+mod call;
+mod client;
+mod deadline;
+mod io;
+mod seen;
+mod slot;
+mod trouble;
+
+pub(crate) use client::{Client, Written};
+pub(crate) use deadline::Deadline;
+pub(crate) use trouble::{Kind, Trouble};

@@ -1,0 +1,182 @@
+//! One endpoint: its connection, and one try of a call on it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::metadata::AsciiMetadataValue;
+use tonic::transport::{Channel, Endpoint};
+use tonic_prost::ProstCodec;
+
+use super::call::Call;
+use super::trouble::{Kind, Trouble, innermost, of_status};
+use crate::address::Secret;
+use crate::proto::AuthenticateRequest;
+
+/// The most bytes of one answer: a page of cells has some two of its megabytes.
+const MOST_BYTES: usize = 32 << 20;
+
+#[derive(Debug)]
+pub(crate) struct Slot {
+    host: String,
+    endpoint: Endpoint,
+    live: Mutex<Option<Live>>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Live {
+    channel: Channel,
+    /// Counts connections of the whole client, from 1.
+    pub(crate) number: u64,
+}
+
+/// As whom to ask, and the token that says so.
+#[derive(Debug)]
+pub(crate) struct Login {
+    user: String,
+    password: Secret,
+    token: Mutex<Option<AsciiMetadataValue>>,
+}
+
+impl Login {
+    pub(crate) fn new(user: String, password: Secret) -> Login {
+        Login { user, password, token: Mutex::new(None) }
+    }
+
+    /// The token; one is asked for if there is none. `None`: etcd asks for none.
+    async fn token(&self, channel: &Channel) -> Result<Option<AsciiMetadataValue>, Trouble> {
+        // Held while asking: callers at once ask once.
+        let mut token = self.token.lock().await;
+        if token.is_none() {
+            let name = self.user.clone();
+            let password = self.password.reveal().to_owned();
+            match send(channel, AuthenticateRequest { name, password }, None).await {
+                Ok(answer) => {
+                    let text = answer.token.parse::<AsciiMetadataValue>();
+                    *token = Some(text.map_err(|_| {
+                        Trouble::new(Kind::Final, false, "etcd gave a token that is no text")
+                    })?);
+                }
+                Err(status) if status.message().contains("authentication is not enabled") => {
+                    return Ok(None);
+                }
+                // Whatever became of it, what was asked for was not sent.
+                Err(status) => return Err(Trouble { unknown: false, ..of_status(&status) }),
+            }
+        }
+        Ok(token.clone())
+    }
+
+    /// Forgets a token that is not good any more.
+    async fn forget(&self, spent: Option<&AsciiMetadataValue>) {
+        let mut token = self.token.lock().await;
+        if token.as_ref() == spent {
+            *token = None;
+        }
+    }
+}
+
+impl Slot {
+    pub(crate) fn new(host: String, endpoint: Endpoint) -> Slot {
+        Slot { host, endpoint, live: Mutex::new(None) }
+    }
+
+    /// The connection, made if there is none.
+    pub(crate) async fn connect(&self, connections: &AtomicU64) -> Result<Live, Trouble> {
+        // Held while connecting: callers at once share one connection.
+        let mut live = self.live.lock().await;
+        if let Some(live) = &*live {
+            return Ok(live.clone());
+        }
+        let channel = self.endpoint.connect().await.map_err(|error| {
+            Trouble::unsent(format!("no connection to {}: {}", self.host, innermost(&error)))
+        })?;
+        // ORDERING: SeqCst, as all counters that are no hot path.
+        let number = connections.fetch_add(1, Ordering::SeqCst) + 1;
+        Ok(live.insert(Live { channel, number }).clone())
+    }
+
+    /// Drops a connection that is no use; others may have made a new one already.
+    async fn disconnect(&self, number: u64) {
+        let mut live = self.live.lock().await;
+        if live.as_ref().is_some_and(|live| live.number == number) {
+            *live = None;
+        }
+    }
+
+    /// Asks once, within this time, on a connection not newer than `newest`.
+    pub(crate) async fn ask<C: Call>(
+        &self,
+        request: &C,
+        login: Option<&Login>,
+        (connections, newest): (&AtomicU64, u64),
+        within: Duration,
+    ) -> Result<C::Answer, Trouble> {
+        let (sent, number) = (AtomicBool::new(false), AtomicU64::new(0));
+        let work = async {
+            let live = self.connect(connections).await?;
+            // ORDERING: SeqCst, here and below; one task writes and reads them.
+            number.store(live.number, Ordering::SeqCst);
+            if live.number > newest {
+                return Err(Trouble::new(Kind::Reconnected, false, "there is a new connection"));
+            }
+            let mut again = login.is_some();
+            loop {
+                let token = match login {
+                    Some(login) => login.token(&live.channel).await?,
+                    None => None,
+                };
+                sent.store(true, Ordering::SeqCst);
+                let trouble = match send(&live.channel, request.clone(), token.clone()).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(status) => of_status(&status),
+                };
+                sent.store(false, Ordering::SeqCst);
+                match login {
+                    Some(login) if trouble.kind == Kind::Token && again => {
+                        login.forget(token.as_ref()).await;
+                        again = false;
+                    }
+                    _ => return Err(trouble),
+                }
+            }
+        };
+        let trouble = match timeout(within, work).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(trouble)) => trouble,
+            Err(_) => {
+                let detail = format!("no answer within {} ms", within.as_millis());
+                Trouble::new(Kind::Connection, sent.load(Ordering::SeqCst), detail)
+            }
+        };
+        if trouble.kind == Kind::Connection {
+            // One that is half open gives no sign of its own.
+            self.disconnect(number.load(Ordering::SeqCst)).await;
+        }
+        let named = trouble.detail.contains(&self.host) || trouble.is_final();
+        let detail =
+            if named { trouble.detail } else { format!("{}: {}", self.host, trouble.detail) };
+        Err(Trouble { detail, ..trouble })
+    }
+}
+
+async fn send<C: Call>(
+    channel: &Channel,
+    request: C,
+    token: Option<AsciiMetadataValue>,
+) -> Result<C::Answer, tonic::Status> {
+    let mut grpc = Grpc::new(channel.clone()).max_decoding_message_size(MOST_BYTES);
+    grpc.ready().await.map_err(|error| tonic::Status::unavailable(innermost(&error)))?;
+    let mut request = tonic::Request::new(request);
+    // A member that knows no leader refuses at once, instead of holding the call.
+    request.metadata_mut().insert("hasleader", AsciiMetadataValue::from_static("true"));
+    if let Some(token) = token {
+        request.metadata_mut().insert("token", token);
+    }
+    let codec = ProstCodec::default();
+    let answer = grpc.unary(request, PathAndQuery::from_static(C::PATH), codec).await?;
+    Ok(answer.into_inner())
+}

@@ -1,0 +1,1 @@
+//! Empty: each manifest beside this file only names the package that brings one version of etcd.
