@@ -5,7 +5,7 @@
 
 use snowlease_core::{Format, Tick, TickError};
 
-use crate::rules::may_be_granted;
+use crate::rules::{may_be_granted, past_every_window};
 use crate::{LeaseEntry, Meta};
 
 /// How a cell stands.
@@ -61,7 +61,39 @@ impl Pool {
         }
         pool
     }
+
+    /// What a person should know of, in words: a range that is nearly used up, and marks that lie
+    /// so far ahead that the clock of whoever left them cannot have been right.
+    pub fn alarms(&self, meta: &Meta, entries: &[LeaseEntry], now: Tick) -> Vec<String> {
+        let mut alarms = Vec::new();
+        if self.total >= SMALLEST_WATCHED && self.used * 5 >= self.total * 4 {
+            alarms.push(format!(
+                "{} of {} generator ids are in use: plan another range before they are used up",
+                self.used, self.total
+            ));
+        }
+        let latest = past_every_window(meta, now);
+        let far = |entry: &&LeaseEntry| !entry.draining && entry.until > latest;
+        let marks: Vec<&LeaseEntry> = entries.iter().filter(far).collect();
+        if let Some(first) = marks.first() {
+            let (count, id, until) = (marks.len(), first.generator_id, first.until);
+            let whose = if count == 1 {
+                format!("the mark of generator id {id} lies")
+            } else {
+                format!("{count} marks lie")
+            };
+            alarms.push(format!(
+                "{whose} far ahead, that of {id} at tick {until}: the clock of its holder was \
+                 wrong. It is granted again from there on; `snowlease lease drain {id}` keeps it \
+                 from holding up the others after a rollback"
+            ));
+        }
+        alarms
+    }
 }
+
+/// A range of fewer generator ids is often meant to be used up.
+const SMALLEST_WATCHED: u64 = 5;
 
 /// The tick to judge cells by, whatever the clock shows: before the epoch every window is yet to
 /// come, and past the time field all are over.
@@ -111,6 +143,25 @@ mod tests {
         let resting = entry(false, false, 1_001);
         let all = pool(&[draining, over, entry(true, false, 1_500), resting]);
         assert_eq!(all, Pool { used: 3, total: 6, earliest: Some(Tick(1_001)) });
+    }
+
+    #[test]
+    fn a_range_that_runs_out_and_a_mark_far_ahead_are_alarms() {
+        let meta = Meta::new(Format::DEFAULT, (0, 9));
+        let alarms = |count: usize, last: LeaseEntry| {
+            let mut entries = vec![entry(true, false, 1_500); count - 1];
+            entries.push(last);
+            Pool::of(&meta, &entries, Tick(1_000)).alarms(&meta, &entries, Tick(1_000))
+        };
+        assert_eq!(alarms(7, entry(true, false, 65_000)), [""; 0]);
+        assert!(alarms(8, entry(true, false, 65_000))[0].starts_with("8 of 10"));
+        let far = alarms(1, entry(true, false, 65_001));
+        assert!(far[0].contains("lease drain 7"), "{far:?}");
+        assert_eq!(alarms(1, entry(true, true, 65_001)), [""; 0]);
+        let one = Meta::new(Format::DEFAULT, (0, 0));
+        let entries = [entry(true, false, 1_500)];
+        let pool = Pool::of(&one, &entries, Tick(1_000));
+        assert_eq!(pool.alarms(&one, &entries, Tick(1_000)), [""; 0]);
     }
 
     #[test]

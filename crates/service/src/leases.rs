@@ -12,8 +12,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use snowlease_core::{Format, Tick};
 use snowlease_lease::{
-    Acquire, AcquireError, Carries, Grant, Holder, LeaseEntry, Release, Renew, RenewError,
-    RequestKey, Terms, Token, TokenHash, rules,
+    Acquire, AcquireError, Carries, Grant, Holder, LeaseEntry, PlanHash, Realm, Release, Renew,
+    RenewError, RequestKey, Terms, Token, TokenHash, rules,
 };
 use snowlease_wire as wire;
 use snowlease_wire::{Code, Problem};
@@ -50,7 +50,7 @@ pub(crate) async fn lease(
     let ahead_ms = ask.now_ms.map(|now_ms| ahead(now_ms, shared.context()));
     let acquire = acquire(&shared, ask)?;
     let token = acquire.request_key.token().reveal();
-    let granted = shared.store(Operation::Acquire, move |store| store.acquire(&acquire)).await?;
+    let granted = shared.acquire(acquire).await;
     let context = shared.context();
     let grant = granted.map_err(|error| context.not_granted(&error))?;
     shared.heard(grant.generator_id, ahead_ms);
@@ -109,6 +109,7 @@ fn acquire(shared: &Shared, ask: wire::LeaseAsk) -> Result<Acquire, Failure> {
     let from = format.tick_at_ms(now_ms).map_err(reply::no_tick)?;
     Ok(Acquire {
         request_key,
+        realm: realm(ask.environment, ask.plan.as_deref(), &shared.parts.realm)?,
         from,
         until: window_end(format, now_ms, window),
         format,
@@ -116,6 +117,19 @@ fn acquire(shared: &Shared, ask: wire::LeaseAsk) -> Result<Acquire, Failure> {
         // The reference, not the holder's clock: when a lease was granted is judged by one clock.
         now_ms: context.reference_ms,
     })
+}
+
+/// Where the holder belongs: what it states itself, and the service's own where it states nothing.
+fn realm(environment: Option<String>, plan: Option<&str>, own: &Realm) -> Result<Realm, Failure> {
+    let plan = match plan {
+        Some(text) => Some(PlanHash::from_text(text).ok_or_else(|| {
+            Failure::new(Code::BadBody, "plan: the hash of a plan is 64 hex digits")
+        })?),
+        None => own.plan(),
+    };
+    let environment = environment.unwrap_or_else(|| own.environment().to_owned());
+    Realm::new(environment, plan)
+        .map_err(|error| Failure::new(Code::BadBody, format!("environment: {error}")))
 }
 
 /// The window to grant: what was asked for, but no more than the terms give.
@@ -194,16 +208,16 @@ pub(crate) async fn renew(
         let reason = "no token has the hash that was given as the next one";
         return Err(shared.context().not_renewed(&RenewError::NotYours { reason }));
     }
-    let until = longest(&shared, Terms::SKEW_LIMIT)?;
+    let until = longest(&shared)?;
     let until = match ask.until {
         Some(asked) => Tick(asked).min(until),
-        None => longest(&shared, Duration::ZERO)?,
+        None => window_end(shared.format, shared.now_ms(), shared.parts.terms.window()),
     };
     let arrived = shared.context();
     let ahead_ms = ask.now_ms.map(|now_ms| ahead(now_ms, arrived));
     let now_ms = arrived.reference_ms;
     let renew = Renew { generator_id, token, seq: ask.seq, next, until, now_ms };
-    let renewed = shared.store(Operation::Renew, move |store| store.renew(&renew)).await?;
+    let renewed = shared.renew(renew).await;
     let context = shared.context();
     let renewal = renewed.map_err(|error| context.not_renewed(&error))?;
     shared.heard(generator_id, ahead_ms);
@@ -221,11 +235,13 @@ pub(crate) async fn renew(
     Ok(reply::json(StatusCode::OK, &answer))
 }
 
-/// First tick that no window may contain now, given how far a holder may be ahead.
-fn longest(shared: &Shared, ahead: Duration) -> Result<Tick, Failure> {
+/// First tick that no window may contain now, however old its lease and however far its holder may
+/// be ahead.
+fn longest(shared: &Shared) -> Result<Tick, Failure> {
     // A clock outside of the format is no reference.
     shared.now()?;
-    let length = shared.parts.terms.window() + ahead;
+    let terms = shared.parts.terms;
+    let length = terms.bridge() + Terms::SKEW_LIMIT;
     Ok(window_end(shared.format, shared.now_ms(), length))
 }
 

@@ -9,7 +9,9 @@
 //! repeated in an answer or part of an error.
 
 mod accept;
+mod admin;
 mod body;
+mod coalesce;
 mod decode;
 mod guard;
 mod health;
@@ -32,12 +34,13 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::{get, post};
 use snowlease_core::Generator;
-use snowlease_lease::{LeaseStore, Terms};
+use snowlease_lease::{Administer, Realm, Terms};
 
+pub use admin::verified_doc;
 pub use openapi::openapi_json;
 pub use serve::Drained;
 pub use standing::{ClockStanding, Standing};
-pub use view::{lease_line, store_doc};
+pub use view::{lease_line, look, store_doc};
 
 use shared::Shared;
 
@@ -47,7 +50,7 @@ use shared::Shared;
 #[derive(Clone)]
 pub struct Parts {
     /// Where leases are kept.
-    pub store: Arc<dyn LeaseStore>,
+    pub store: Arc<dyn Administer>,
     /// Issues the ids of `GET /ids`; somebody else keeps it leased.
     pub generator: Arc<Generator>,
     /// How that lease stands, asked at each probe and scrape; must not block.
@@ -58,6 +61,8 @@ pub struct Parts {
     pub range: (u64, u64),
     /// The region of these generator ids, for people; may be empty.
     pub region: String,
+    /// Where the service belongs: stated for each holder that does not state it itself.
+    pub realm: Realm,
     /// The reference clock, in Unix ms: [`snowlease_lease::os::wall_ms`], but in tests.
     pub wall_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
     /// Bounds on what is taken on at once.
@@ -91,7 +96,8 @@ pub struct Limits {
     pub requests: usize,
     /// How many requests wait for ids at once; more are refused at once.
     pub waiters: usize,
-    /// How many calls that change the store are made at once; more wait. Calls that only read it
+    /// How many other calls that change the store are made at once; more wait. Grants and renewals
+    /// of many holders go together in calls of their own. Calls that only read it
     /// have an eighth of that number to themselves (one at least), so that they never crowd out a
     /// renewal.
     pub store_calls: usize,
@@ -112,10 +118,10 @@ impl Limits {
         body: 16 * 1024,
         body_timeout: Duration::from_secs(5),
         request_timeout: Duration::from_secs(10),
-        requests: 1024,
+        requests: 4096,
         waiters: 64,
         store_calls: 64,
-        connections: 2048,
+        connections: 16_384,
         first_head_timeout: Duration::from_secs(5),
         write_timeout: Duration::from_secs(30),
         drain: Duration::from_secs(10),
@@ -147,12 +153,18 @@ impl Service {
             .route("/generators/lease", post(leases::lease))
             .route("/generators/{id}/renew", post(leases::renew))
             .route("/generators/{id}/release", post(leases::release))
+            .route("/generators/{id}/drain", post(admin::drain))
+            .route("/generators/{id}/undrain", post(admin::undrain))
             .route("/ids", ids::route())
             .route("/ids/range", get(decode::range))
             .route("/ids/{id}/decode", get(decode::decode))
             // An empty id is a malformed one, not another path.
             .route("/ids//decode", get(decode::decode_nothing))
             .route("/store", get(view::store))
+            .route("/store/freeze", post(admin::freeze))
+            .route("/store/unfreeze", post(admin::unfreeze))
+            .route("/store/quarantine", post(admin::quarantine))
+            .route("/store/verify", get(admin::verify))
             .route("/openapi.json", get(openapi::serve))
             .layer(axum::middleware::from_fn_with_state(Arc::clone(&self.shared), guard::bound));
         limited

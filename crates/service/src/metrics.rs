@@ -19,6 +19,8 @@ pub(crate) enum Operation {
     Renew,
     Release,
     List,
+    Admin,
+    Verify,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -87,6 +89,8 @@ impl Metrics {
             Operation::Renew => "renew",
             Operation::Release => "release",
             Operation::List => "list",
+            Operation::Admin => "admin",
+            Operation::Verify => "verify",
         };
         self.latency.get_or_create(&OperationLabel { operation }).clone()
     }

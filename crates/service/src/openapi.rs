@@ -7,7 +7,7 @@ use utoipa::OpenApi;
 
 use crate::query::NoQuery;
 use crate::reply;
-use crate::{decode, health, ids, leases, scrape, view};
+use crate::{admin, decode, health, ids, leases, scrape, view};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -21,6 +21,7 @@ use crate::{decode, health, ids, leases, scrape, view};
     tags(
         (name = "ids", description = "Issuing ids and reading them"),
         (name = "leases", description = "Who may use which generator id, until when"),
+        (name = "admin", description = "What an operator may do; nothing takes a lease away"),
         (name = "probes", description = "For orchestrators and monitoring"),
     ),
     paths(
@@ -33,6 +34,12 @@ use crate::{decode, health, ids, leases, scrape, view};
         leases::release,
         leases::list,
         view::store,
+        admin::drain,
+        admin::undrain,
+        admin::freeze,
+        admin::unfreeze,
+        admin::quarantine,
+        admin::verify,
         health::livez,
         health::readyz,
         scrape::metrics,

@@ -8,7 +8,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use snowlease_core::{Format, Refusal, Tick, TickError};
-use snowlease_lease::{AcquireError, Outage, ReleaseError, RenewError};
+use snowlease_lease::{AcquireError, Outage, PlanHash, RealmMismatch, ReleaseError, RenewError};
 use snowlease_wire::{Code, Problem, problem, time};
 
 use crate::standing::Standing;
@@ -144,6 +144,16 @@ impl Context {
             AcquireError::Quarantined { floor } => self.quarantined(*floor, detail),
             AcquireError::Format { store, .. } => Failure::new(Code::FormatMismatch, detail)
                 .with(|problem| problem.format = Some((*store).into())),
+            AcquireError::Realm(mismatch) => {
+                Failure::new(Code::RealmMismatch, detail).with(|problem| match mismatch {
+                    RealmMismatch::Environment { store, .. } => {
+                        problem.environment = Some(store.clone());
+                    }
+                    RealmMismatch::Plan { store, .. } => {
+                        problem.plan = Some(store.map(PlanHash::to_text).unwrap_or_default());
+                    }
+                })
+            }
             AcquireError::Skew { ahead_ms } => {
                 Failure::new(Code::ClockSkew, detail).with(|problem| {
                     problem.ahead_ms = Some(*ahead_ms);
@@ -164,6 +174,9 @@ impl Context {
         let detail = self.told(error);
         match error {
             RenewError::NotYours { reason } => not_yours(reason, detail),
+            RenewError::RolledBack { floor } => Failure::new(Code::RolledBack, detail)
+                .retry_after(self.until(*floor))
+                .with(|problem| problem.floor = Some(floor.0)),
             RenewError::Quarantined { floor } => self.quarantined(*floor, detail),
             RenewError::OutOfRange => Failure::new(Code::NoGenerator, detail),
             RenewError::Outage(outage) => self.outage(outage),

@@ -5,12 +5,16 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use prometheus_client::metrics::histogram::Histogram;
 use snowlease_core::{Format, Tick};
-use snowlease_lease::{LeaseStore, Outage, os};
+use snowlease_lease::{
+    Acquire, AcquireError, Administer, Grant, Outage, Renew, RenewError, Renewal, os,
+};
 use snowlease_wire::{Code, time};
 use tokio::sync::Semaphore;
 
 use crate::Parts;
+use crate::coalesce::Coalescer;
 use crate::metrics::{Metrics, Operation};
 use crate::reply::{self, Context, Failure};
 use crate::standing::Standing;
@@ -23,12 +27,18 @@ pub(crate) struct Shared {
     pub(crate) waiters: Arc<Semaphore>,
     /// One at a time, so that scrapes of a store that hangs do not pile up.
     pub(crate) probes: Arc<Semaphore>,
+    acquires: Coalescer<Acquire, Result<Grant, AcquireError>>,
+    renewals: Coalescer<Renew, Result<Renewal, RenewError>>,
     store_calls: Arc<Semaphore>,
     /// Fewer, so that a flood of lists does not hold up renewals.
     store_reads: Arc<Semaphore>,
     stopping: AtomicBool,
     skews: Mutex<HashMap<u64, i64>>,
 }
+
+/// How many calls of one kind are made for many holders at once: one that is under way, and one
+/// that is made up meanwhile.
+const CALLS: usize = 2;
 
 impl Shared {
     pub(crate) fn new(parts: Parts) -> Shared {
@@ -39,6 +49,8 @@ impl Shared {
             requests: Semaphore::new(limits.requests),
             waiters: Arc::new(Semaphore::new(limits.waiters)),
             probes: Arc::new(Semaphore::new(1)),
+            acquires: Coalescer::new(CALLS, |a, b| a.request_key == b.request_key),
+            renewals: Coalescer::new(CALLS, |a, b| a.generator_id == b.generator_id),
             store_calls: Arc::new(Semaphore::new(limits.store_calls)),
             store_reads: Arc::new(Semaphore::new((limits.store_calls / 8).max(1))),
             stopping: AtomicBool::new(false),
@@ -72,36 +84,47 @@ impl Shared {
         standing
     }
 
+    /// Acquires, together with whoever asks meanwhile.
+    pub(crate) async fn acquire(&self, ask: Acquire) -> Result<Grant, AcquireError> {
+        let (store, latency) =
+            (Arc::clone(&self.parts.store), self.metrics.latency(Operation::Acquire));
+        let call = move |asks: &[Acquire]| timed(&latency, || store.acquire_each(asks));
+        self.acquires.ask(ask, call).await.unwrap_or_else(|| Err(failed().into()))
+    }
+
+    /// Renews, together with whoever asks meanwhile.
+    pub(crate) async fn renew(&self, ask: Renew) -> Result<Renewal, RenewError> {
+        let (store, latency) =
+            (Arc::clone(&self.parts.store), self.metrics.latency(Operation::Renew));
+        let call = move |asks: &[Renew]| timed(&latency, || store.renew_each(asks));
+        self.renewals.ask(ask, call).await.unwrap_or_else(|| Err(failed().into()))
+    }
+
     /// Calls the store on a thread that may block.
     ///
     /// The call goes on if the caller goes away; its outcome is then unknown to the caller only.
     pub(crate) async fn store<T, F>(&self, operation: Operation, call: F) -> Result<T, Failure>
     where
         T: Send + 'static,
-        F: FnOnce(&dyn LeaseStore) -> T + Send + 'static,
+        F: FnOnce(&dyn Administer) -> T + Send + 'static,
     {
         let unavailable = || {
             let outage = Outage::unavailable("the service is stopping: ask another, or later");
             self.context().outage(&outage)
         };
         let gate = match operation {
-            Operation::Status | Operation::List => &self.store_reads,
-            Operation::Acquire | Operation::Renew | Operation::Release => &self.store_calls,
+            Operation::Status | Operation::List | Operation::Verify => &self.store_reads,
+            _ => &self.store_calls,
         };
         let permit = Arc::clone(gate).acquire_owned().await.map_err(|_| unavailable())?;
         let store = Arc::clone(&self.parts.store);
         let latency = self.metrics.latency(operation);
         let call = move || {
             let _permit = permit;
-            let started_ns = os::boot_ns();
-            let answer = call(&*store);
-            latency.observe(seconds(os::boot_ns().saturating_sub(started_ns)));
-            answer
+            timed(&latency, || call(&*store))
         };
-        tokio::task::spawn_blocking(call).await.map_err(|_| {
-            let outage = Outage::unknown("the store's driver failed: look at the service's log");
-            self.context().outage(&outage)
-        })
+        let called = tokio::task::spawn_blocking(call).await;
+        called.map_err(|_| self.context().outage(&failed()))
     }
 
     /// Whether the service was told to stop.
@@ -132,6 +155,17 @@ impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").field("parts", &self.parts).finish_non_exhaustive()
     }
+}
+
+fn failed() -> Outage {
+    Outage::unknown("the store's driver failed: look at the service's log")
+}
+
+fn timed<T>(latency: &Histogram, call: impl FnOnce() -> T) -> T {
+    let started_ns = os::boot_ns();
+    let answer = call();
+    latency.observe(seconds(os::boot_ns().saturating_sub(started_ns)));
+    answer
 }
 
 /// A generator id in a path: the one decimal text of it.

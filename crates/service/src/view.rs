@@ -10,7 +10,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use snowlease_core::{Format, Tick};
-use snowlease_lease::{CellState, LeaseEntry, LeaseStore, Mode, Outage, Pool, StoreStatus};
+use snowlease_lease::{
+    CellState, LeaseEntry, LeaseStore, Mode, Outage, PlanHash, Pool, StoreStatus,
+};
 use snowlease_wire::{self as wire, Problem, StoreDoc, time};
 
 use crate::metrics::Operation;
@@ -19,19 +21,29 @@ use crate::reply::{self, Failure, millis};
 use crate::shared::Shared;
 
 /// Reads how a store and its range stand; blocks.
-pub(crate) fn look(store: &dyn LeaseStore, now: Tick) -> Result<(StoreStatus, Pool), Outage> {
-    let status = store.status()?;
-    let pool = Pool::of(&status.meta, &store.list()?, now);
+///
+/// # Errors
+///
+/// [`Outage`]: the store cannot be read now; try again.
+pub fn look(store: &dyn LeaseStore, now: Tick) -> Result<(StoreStatus, Pool), Outage> {
+    let mut status = store.status()?;
+    let entries = store.list()?;
+    let pool = Pool::of(&status.meta, &entries, now);
+    status.alarms.extend(pool.alarms(&status.meta, &entries, now));
     Ok((status, pool))
 }
 
 /// What `GET /store` says of a store that gives windows of this length.
 pub fn store_doc(status: StoreStatus, pool: Pool, window: Duration, reference_ms: i64) -> StoreDoc {
-    let StoreStatus { kind, meta, alarms } = status;
+    let StoreStatus { kind, meta, pulse_ms, alarms } = status;
     StoreDoc {
         kind,
         format: meta.format.into(),
         generators: format!("{}-{}", meta.range.0, meta.range.1),
+        region: meta.region,
+        environment: meta.realm.environment().to_owned(),
+        plan: meta.realm.plan().map(PlanHash::to_text),
+        previous_plan: meta.previous_plan.map(PlanHash::to_text),
         mode: match meta.mode {
             Mode::Open => wire::Mode::Open,
             Mode::Frozen => wire::Mode::Frozen,
@@ -41,6 +53,7 @@ pub fn store_doc(status: StoreStatus, pool: Pool, window: Duration, reference_ms
         used: pool.used,
         total: pool.total,
         earliest_expiry_ms: pool.earliest.map(|tick| meta.format.unix_ms(tick)),
+        pulse_ms,
         alarms,
         window_ms: millis(window),
         reference_ms,

@@ -7,7 +7,8 @@ use std::time::Duration;
 use snowlease_core::clock::nanos;
 use snowlease_core::{Format, Generator};
 use snowlease_lease::{
-    Holder, HolderError, IdClock, Keeper, LeaseStore, NotReady, StoreStatus, Terms, os,
+    Holder, HolderError, IdClock, Keeper, LeaseStore, NotReady, Realm, RealmError, StoreStatus,
+    Terms, os,
 };
 
 use crate::Ids;
@@ -35,6 +36,7 @@ pub struct Connector {
     name: Option<String>,
     region: String,
     format: Option<Format>,
+    realm: Realm,
     terms: Terms,
     ready_within: Duration,
     max_wait: Duration,
@@ -48,6 +50,7 @@ impl Connector {
             name: None,
             region: String::new(),
             format: None,
+            realm: Realm::default(),
             terms: Terms::DEFAULT,
             ready_within: Duration::from_secs(10),
             max_wait: Generator::DEFAULT_MAX_WAIT,
@@ -74,6 +77,17 @@ impl Connector {
     pub fn format(mut self, format: Format) -> Connector {
         self.format = Some(format);
         self
+    }
+
+    /// The environment this holder belongs to; a store of another one grants it nothing. The store's
+    /// own is taken if none is stated.
+    ///
+    /// # Errors
+    ///
+    /// [`RealmError`] says what a name may look like.
+    pub fn environment(mut self, name: impl Into<String>) -> Result<Connector, RealmError> {
+        self.realm = Realm::new(name, self.realm.plan())?;
+        Ok(self)
     }
 
     /// How long windows are and how often they are renewed.
@@ -126,6 +140,7 @@ impl Connector {
             Arc::clone(clock),
             self.terms,
             holder,
+            self.realm,
         )
         .map_err(ConnectError::Thread)?;
         let left = Duration::from_nanos(until_ns.saturating_sub(os::boot_ns()));

@@ -1,7 +1,9 @@
 //! From problems on the wire back to the errors of a store.
 
 use snowlease_core::{Format, Tick};
-use snowlease_lease::{Acquire, AcquireError, Outage, ReleaseError, RenewError, rules};
+use snowlease_lease::{
+    Acquire, AcquireError, Outage, PlanHash, RealmMismatch, ReleaseError, RenewError, rules,
+};
 use snowlease_wire::{Code, Problem};
 
 use crate::StatusError;
@@ -67,6 +69,7 @@ pub(crate) fn not_granted(failure: &Failure, ask: &Acquire) -> AcquireError {
             .as_ref()
             .and_then(|doc| Format::try_from(doc).ok())
             .map(|store| AcquireError::Format { store, asked: ask.format }),
+        Some(Code::RealmMismatch) => realm_mismatch(problem, ask).map(AcquireError::Realm),
         Some(Code::ClockSkew) => problem.ahead_ms.map(|ahead_ms| AcquireError::Skew { ahead_ms }),
         Some(Code::BadWindow) => Some(AcquireError::Window { from: ask.from, until: ask.until }),
         _ => None,
@@ -74,10 +77,23 @@ pub(crate) fn not_granted(failure: &Failure, ask: &Acquire) -> AcquireError {
     told.unwrap_or_else(|| refused(problem).into())
 }
 
+/// Which part of what the holder stated is not the service's.
+fn realm_mismatch(problem: &Problem, ask: &Acquire) -> Option<RealmMismatch> {
+    if let Some(store) = &problem.environment {
+        let asked = ask.realm.environment().to_owned();
+        return Some(RealmMismatch::Environment { store: store.clone(), asked });
+    }
+    let store = problem.plan.as_deref().and_then(PlanHash::from_text);
+    Some(RealmMismatch::Plan { store, asked: ask.realm.plan()? })
+}
+
 pub(crate) fn not_renewed(failure: &Failure) -> RenewError {
     let Failure::Refused(problem) = failure else { return outage(failure).into() };
     let told = match problem.known_code() {
         Some(Code::NotYours) => Some(RenewError::NotYours { reason: reason(problem) }),
+        Some(Code::RolledBack) => {
+            problem.floor.map(|floor| RenewError::RolledBack { floor: Tick(floor) })
+        }
         Some(Code::Quarantined) => {
             problem.floor.map(|floor| RenewError::Quarantined { floor: Tick(floor) })
         }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use snowlease_core::{Format, Tick, Window};
 use snowlease_lease::{
     Acquire, AcquireError, Carries, Grant, Holder, LeaseEntry, LeaseStore, Meta, Mode, Outage,
-    Release, ReleaseError, Renew, RenewError, Renewal, StoreStatus, rules,
+    PlanHash, Realm, Release, ReleaseError, Renew, RenewError, Renewal, StoreStatus, rules,
 };
 use snowlease_wire as wire;
 
@@ -193,6 +193,8 @@ fn lease_ask(ask: &Acquire) -> wire::LeaseAsk {
         process: some(ask.holder.process()),
         region: some(ask.holder.region()),
         format: Some(ask.format.into()),
+        environment: Some(ask.realm.environment().to_owned()).filter(|name| !name.is_empty()),
+        plan: ask.realm.plan().map(PlanHash::to_text),
         now_ms: Some(ask.now_ms),
         window_ms: Some(window_ms),
         request_key: Some(wire::Secret::new(ask.request_key.reveal())),
@@ -208,6 +210,11 @@ fn senseless() -> Outage {
 
 fn status(doc: wire::StoreDoc) -> Option<StoreStatus> {
     let (first, last) = doc.generators.split_once('-')?;
+    // A hash that is none is a service that makes no sense, not one without a plan.
+    let plan = |text: Option<String>| match text {
+        None => Some(None),
+        Some(text) => PlanHash::from_text(&text).map(Some),
+    };
     Some(StoreStatus {
         kind: doc.kind,
         meta: Meta {
@@ -219,7 +226,11 @@ fn status(doc: wire::StoreDoc) -> Option<StoreStatus> {
             },
             floor: Tick(doc.floor),
             longest_window: doc.longest_window,
+            region: doc.region,
+            realm: Realm::new(doc.environment, plan(doc.plan)?).ok()?,
+            previous_plan: plan(doc.previous_plan)?,
         },
+        pulse_ms: doc.pulse_ms,
         alarms: doc.alarms,
     })
 }

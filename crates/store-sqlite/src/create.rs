@@ -19,8 +19,8 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use snowlease_core::Tick;
+use snowlease_lease::Meta;
 use snowlease_lease::range::{check_range, default_range};
-use snowlease_lease::{Meta, Mode};
 
 use crate::engine::slot;
 use crate::files::{beside, put_in_place, remove};
@@ -77,7 +77,8 @@ impl Opening<'_> {
         check_range(format, range)?;
         let mut store_id = [0; 16];
         getrandom::fill(&mut store_id).map_err(|error| self.refused(error.to_string()))?;
-        let meta = Meta { format, range, mode: Mode::Open, floor: Tick(0), longest_window: 0 };
+        let realm = self.open.realm.clone();
+        let meta = Meta { region: self.open.region.clone(), realm, ..Meta::new(format, range) };
         let identity = Identity { machine: String::new(), inode: 0 };
         Ok(Record { meta, store_id, changes: 1, until: Tick(0), pulse_ms: 0, identity })
     }

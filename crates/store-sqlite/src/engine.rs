@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 use snowlease_core::Tick;
-use snowlease_lease::{Cell, CellError, Meta, Outage, cell};
+use snowlease_lease::{Cell, CellError, Finding, Meta, Outage, Verified, cell, verify};
 
 use crate::Clock;
 use crate::files::{beside, inode};
@@ -48,7 +48,7 @@ pub(crate) enum Step<T> {
     Note { record: Record, answer: T },
 }
 
-/// Why a transaction did not take place.
+/// Why a step was not taken.
 pub(crate) enum Failure<E> {
     /// The rules say no.
     Refused(E),
@@ -84,18 +84,37 @@ impl Engine {
         &mut self,
         decide: impl FnOnce(&Cells<'_>, &Record) -> Result<Step<T>, Failure<E>>,
     ) -> Result<T, E> {
-        self.usable()?;
+        let mut decide = Some(decide);
+        let once = |cells: &Cells<'_>, record: &Record, (): &()| match decide.take() {
+            Some(decide) => decide(cells, record),
+            None => Err(Failure::Damaged("asked twice".to_owned())),
+        };
+        let mut answers = self.change_each(&[()], once);
+        answers.pop().unwrap_or_else(|| Err(Outage::unavailable("not asked").into()))
+    }
+
+    /// Decides about each ask in turn, each upon what the ones before have changed, and writes all
+    /// of it in one transaction. What the rules refuse leaves the others as they are; what stops
+    /// SQLite stops them all.
+    pub(crate) fn change_each<A, T, E: From<Outage>>(
+        &mut self,
+        asks: &[A],
+        decide: impl FnMut(&Cells<'_>, &Record, &A) -> Result<Step<T>, Failure<E>>,
+    ) -> Vec<Result<T, E>> {
+        let all = |outage: &Outage| asks.iter().map(|_| Err(outage.clone().into())).collect();
+        if let Err(outage) = self.usable() {
+            return all(&outage);
+        }
         let mut committing = false;
-        match transact(&mut self.connection, &self.record, decide, &mut committing) {
-            Ok((answer, None)) => Ok(answer),
-            Ok((answer, Some(record))) => {
+        match transact(&mut self.connection, &self.record, asks, decide, &mut committing) {
+            Ok((answers, None)) => answers,
+            Ok((answers, Some(record))) => {
                 self.record = record;
                 self.bear_witness();
-                Ok(answer)
+                answers
             }
-            Err(Failure::Refused(error)) => Err(error),
-            Err(Failure::Damaged(what)) => Err(self.latch(&what, false).into()),
-            Err(Failure::Sqlite(error)) => Err(self.outage(&error, committing).into()),
+            Err(Stopped::Damaged(what)) => all(&self.latch(&what, false)),
+            Err(Stopped::Sqlite(error)) => all(&self.outage(&error, committing)),
         }
     }
 
@@ -206,28 +225,53 @@ pub(crate) fn slot(record: &Record) -> Slot {
     }
 }
 
-fn transact<T, E>(
+/// Why a transaction did not take place.
+enum Stopped {
+    Sqlite(rusqlite::Error),
+    Damaged(String),
+}
+
+impl From<rusqlite::Error> for Stopped {
+    fn from(error: rusqlite::Error) -> Stopped {
+        Stopped::Sqlite(error)
+    }
+}
+
+/// What each ask is answered, and what the store knows of itself from then on if anything changed.
+type Transacted<T, E> = (Vec<Result<T, E>>, Option<Record>);
+
+fn transact<A, T, E>(
     connection: &mut Connection,
     record: &Record,
-    decide: impl FnOnce(&Cells<'_>, &Record) -> Result<Step<T>, Failure<E>>,
+    asks: &[A],
+    mut decide: impl FnMut(&Cells<'_>, &Record, &A) -> Result<Step<T>, Failure<E>>,
     committing: &mut bool,
-) -> Result<(T, Option<Record>), Failure<E>> {
+) -> Result<Transacted<T, E>, Stopped> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let cells = Cells { connection: &transaction, meta: &record.meta };
-    let (mut next, answer) = match decide(&cells, record)? {
-        Step::Keep(answer) => return Ok((answer, None)),
-        Step::Note { record, answer } => (record, answer),
-        Step::Put { generator_id, old, new, record: mut next, answer } => {
-            cells.put(generator_id, &old, &new)?;
-            next.until = next.until.max(new.until);
-            (next, answer)
-        }
-    };
+    let (mut next, mut changed) = (record.clone(), false);
+    let mut answers = Vec::with_capacity(asks.len());
+    for ask in asks {
+        let answer = match decide(&cells, &next, ask).and_then(|step| cells.take(step)) {
+            Ok((answer, None)) => Ok(answer),
+            Ok((answer, Some(after))) => {
+                (next, changed) = (after, true);
+                Ok(answer)
+            }
+            Err(Failure::Refused(error)) => Err(error),
+            Err(Failure::Sqlite(error)) => return Err(Stopped::Sqlite(error)),
+            Err(Failure::Damaged(what)) => return Err(Stopped::Damaged(what)),
+        };
+        answers.push(answer);
+    }
+    if !changed {
+        return Ok((answers, None));
+    }
     next.changes = next.changes.max(record.changes + 1);
     schema::update(&transaction, record, &next)?;
     *committing = true;
     transaction.commit()?;
-    Ok((answer, Some(next)))
+    Ok((answers, Some(next)))
 }
 
 /// The cells, inside a transaction.
@@ -271,15 +315,11 @@ impl Cells<'_> {
         Ok(self.one(sql, &DRAINING)?.map(|(_, _, cell)| cell.until))
     }
 
-    /// The largest `until` of all cells, draining ones included.
+    /// The largest `until` of all cells that are not draining.
     pub(crate) fn largest<E>(&self) -> Result<Tick, Failure<E>> {
-        let below = "SELECT generator_id, cell FROM cells WHERE cell < ?1
-                     ORDER BY cell DESC LIMIT 1";
-        let above = "SELECT generator_id, cell FROM cells WHERE cell >= ?1
-                     ORDER BY cell DESC LIMIT 1";
-        let found = [self.one(below, &DRAINING)?, self.one(above, &DRAINING)?];
-        let largest = found.into_iter().flatten().map(|(_, _, cell)| cell.until).max();
-        Ok(largest.unwrap_or_default())
+        let sql = "SELECT generator_id, cell FROM cells WHERE cell < ?1
+                   ORDER BY cell DESC LIMIT 1";
+        Ok(self.one(sql, &DRAINING)?.map(|(_, _, cell)| cell.until).unwrap_or_default())
     }
 
     /// Every cell that was ever changed, by generator id.
@@ -296,14 +336,24 @@ impl Cells<'_> {
         Ok(cells)
     }
 
-    /// Has SQLite check its own structures.
-    pub(crate) fn check<E>(&self) -> Result<(), Failure<E>> {
-        schema::check(self.connection)?.map_err(Failure::Damaged)
-    }
-
-    /// Checks that all cells are there, and are cells.
-    pub(crate) fn check_each<E>(&self, record: &Record) -> Result<(), Failure<E>> {
-        schema::check_cells(self.connection, record)?.map_err(Failure::Damaged)
+    /// Looks at all cells, and answers what is wrong with any.
+    pub(crate) fn verify<E>(&self, record: &Record) -> Result<Verified, Failure<E>> {
+        let history = "a store in a file keeps no history of its cells".to_owned();
+        let mut verified = Verified { history, ..Verified::default() };
+        if let Err(what) = schema::check(self.connection)? {
+            verified.findings.push(Finding::of_store(what));
+        }
+        if let Err(what) = schema::check_cells(self.connection, record)? {
+            verified.findings.push(Finding::of_store(what));
+            return Ok(verified);
+        }
+        let (first, last) = record.meta.range;
+        verified.cells = last - first + 1;
+        for (generator_id, cell) in self.all()? {
+            let wrong = verify::cell(&record.meta, &cell).into_iter();
+            verified.findings.extend(wrong.map(|what| Finding::of_cell(generator_id, what)));
+        }
+        Ok(verified)
     }
 
     fn one<E>(&self, sql: &str, value: &dyn rusqlite::ToSql) -> Result<Option<Found>, Failure<E>> {
@@ -314,6 +364,19 @@ impl Cells<'_> {
         };
         let cell = Cell::decode(&bytes)?;
         Ok(Some((generator_id, bytes, cell)))
+    }
+
+    /// Takes a step, and answers what the store knows of itself after it if that changed.
+    fn take<T, E>(&self, step: Step<T>) -> Result<(T, Option<Record>), Failure<E>> {
+        Ok(match step {
+            Step::Keep(answer) => (answer, None),
+            Step::Note { record, answer } => (answer, Some(record)),
+            Step::Put { generator_id, old, new, mut record, answer } => {
+                self.put(generator_id, &old, &new)?;
+                record.until = record.until.max(new.until);
+                (answer, Some(record))
+            }
+        })
     }
 
     fn put<E>(&self, generator_id: u64, old: &[u8], new: &Cell) -> Result<(), Failure<E>> {

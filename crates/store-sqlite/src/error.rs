@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 use snowlease_core::{Format, TickError};
-use snowlease_lease::RangeError;
+use snowlease_lease::{RangeError, RealmMismatch};
 
 /// Why a store could not be opened. Nothing was granted, and nothing that was stored is changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -132,6 +132,14 @@ pub enum OpenError {
         stored: (u64, u64),
         /// The range asked for.
         given: (u64, u64),
+    },
+    /// It belongs to another environment or plan. Use the store of that one.
+    #[error("{}: {mismatch}", path.display())]
+    Realm {
+        /// The path given.
+        path: PathBuf,
+        /// What differs.
+        mismatch: RealmMismatch,
     },
     /// The range asked for is none.
     #[error(transparent)]

@@ -16,7 +16,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 use snowlease_core::{Format, Tick};
 use snowlease_lease::range::check_range;
-use snowlease_lease::{Terms, os, rules};
+use snowlease_lease::{Realm, Terms, os, rules};
 
 use crate::create::no_log_at;
 use crate::engine::{Engine, Failure, Step};
@@ -41,6 +41,10 @@ pub struct Open {
     /// The generator ids it has to have, first and last, and is made with; `None` takes what is
     /// stored, or all of the layout up to [`DEFAULT_IDS`](snowlease_lease::range::DEFAULT_IDS).
     pub range: Option<(u64, u64)>,
+    /// Where it has to belong as far as that is stated, and what it is made for.
+    pub realm: Realm,
+    /// The region it is made for.
+    pub region: String,
     /// Make the store if there is none.
     pub create: bool,
     /// Take over a copied file, and quarantine it. Only if the original is gone for good.
@@ -70,6 +74,8 @@ impl Default for Open {
         Open {
             format: None,
             range: None,
+            realm: Realm::default(),
+            region: String::new(),
             create: false,
             adopt: false,
             attempt: Terms::DEFAULT.attempt(),
@@ -310,6 +316,11 @@ impl Opening<'_> {
         let stored = record.meta.range;
         if let Some(given) = self.open.range.filter(|given| *given != stored) {
             return Err(OpenError::Range { path, stored, given });
+        }
+        let meta = &record.meta;
+        if let Some(mismatch) = meta.realm.mismatch(meta.previous_plan, &self.open.realm) {
+            let path = self.path.to_owned();
+            return Err(OpenError::Realm { path, mismatch });
         }
         let identity = Identity::of(self.path).map_err(self.system())?;
         let copied = identity.difference(&record.identity);

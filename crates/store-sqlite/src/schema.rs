@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, params};
 use snowlease_core::{Format, Tick};
-use snowlease_lease::{Cell, Meta, Mode};
+use snowlease_lease::{Cell, Meta, Mode, PlanHash, Realm};
 
 use crate::identity::Identity;
 
@@ -92,7 +92,9 @@ pub(crate) fn create(connection: &Connection, record: &Record) -> rusqlite::Resu
 
 /// Writes what differs, in the caller's transaction.
 pub(crate) fn update(connection: &Connection, old: &Record, new: &Record) -> rusqlite::Result<()> {
-    let mut update = connection.prepare_cached("UPDATE meta SET value = ?2 WHERE key = ?1")?;
+    let sql = "INSERT INTO meta (key, value) VALUES (?1, ?2)
+               ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+    let mut update = connection.prepare_cached(sql)?;
     for ((key, value), (_, before)) in new.rows().into_iter().zip(old.rows()) {
         if value != before && update.execute(params![key, value])? != 1 {
             return Err(rusqlite::Error::QueryReturnedNoRows);
@@ -163,7 +165,9 @@ pub(crate) fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
 impl Record {
     /// A row for each fact; always the same keys in the same order.
     fn rows(&self) -> Vec<(&'static str, String)> {
-        let Meta { format, range, mode, floor, longest_window } = &self.meta;
+        let Meta { format, range, mode, floor, longest_window, region, realm, previous_plan } =
+            &self.meta;
+        let plan = |plan: Option<PlanHash>| plan.map(PlanHash::to_text).unwrap_or_default();
         let store_id = self.store_id.map(|byte| format!("{byte:02x}")).concat();
         vec![
             ("layout", format.layout().to_string()),
@@ -174,6 +178,10 @@ impl Record {
             ("mode", if *mode == Mode::Open { "open" } else { "frozen" }.to_owned()),
             ("floor", floor.to_string()),
             ("longest_window", longest_window.to_string()),
+            ("region", region.clone()),
+            ("environment", realm.environment().to_owned()),
+            ("plan", plan(realm.plan())),
+            ("previous_plan", plan(*previous_plan)),
             ("store_id", store_id),
             ("changes", self.changes.to_string()),
             ("until", self.until.to_string()),
@@ -202,6 +210,13 @@ impl Record {
             "frozen" => Mode::Frozen,
             _ => return Err("its mode is none"),
         };
+        // A store of an earlier version belongs nowhere.
+        let told = |key: &str| rows.get(key).map_or("", String::as_str);
+        let plan = |key: &str| match told(key) {
+            "" => Ok(None),
+            hash => PlanHash::from_text(hash).map(Some).ok_or("its plan is none"),
+        };
+        let realm = Realm::new(told("environment"), plan("plan")?);
         Ok(Record {
             meta: Meta {
                 format,
@@ -209,6 +224,9 @@ impl Record {
                 mode,
                 floor: Tick(parsed(text("floor")?, "its floor is none")?),
                 longest_window: parsed(text("longest_window")?, "its longest window is none")?,
+                region: told("region").to_owned(),
+                realm: realm.map_err(|_| "its environment is none")?,
+                previous_plan: plan("previous_plan")?,
             },
             store_id: bytes(text("store_id")?).ok_or("its id is none")?,
             changes: parsed(text("changes")?, "its change counter is none")?,

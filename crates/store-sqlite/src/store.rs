@@ -6,8 +6,8 @@ use std::time::Duration;
 use snowlease_core::Tick;
 use snowlease_lease::rules::{self, Decision};
 use snowlease_lease::{
-    Acquire, AcquireError, Administer, Grant, LeaseEntry, LeaseStore, Mode, Outage, Release,
-    ReleaseError, Renew, RenewError, Renewal, StoreStatus,
+    Acquire, AcquireError, Administer, Grant, LeaseEntry, LeaseStore, Mode, Outage, PlanHash,
+    Release, ReleaseError, Renew, RenewError, Renewal, StoreStatus, Verified,
 };
 
 use crate::engine::{Cells, Engine, Failure, Found, Step};
@@ -47,24 +47,6 @@ impl SqliteStore {
         SqliteStore { engine: Mutex::new(Some(engine)), back: Condvar::new(), attempt }
     }
 
-    /// Reads everything and checks that it is whole: for an operator, after a repair of the disk.
-    ///
-    /// # Errors
-    ///
-    /// [`Outage`] says what is damaged; restore a backup then.
-    ///
-    /// # Cost
-    ///
-    /// Reads the whole file, and no lease is granted or renewed meanwhile.
-    pub fn verify(&self) -> Result<(), Outage> {
-        self.turn(|engine| {
-            engine.read::<_, Outage>(|cells, record| {
-                cells.check()?;
-                cells.check_each(record)
-            })
-        })
-    }
-
     fn slot(&self) -> MutexGuard<'_, Option<Engine>> {
         // The lock is held to take and to put back only, which cannot panic.
         self.engine.lock().unwrap_or_else(PoisonError::into_inner)
@@ -74,6 +56,23 @@ impl SqliteStore {
         &self,
         use_it: impl FnOnce(&mut Engine) -> Result<T, E>,
     ) -> Result<T, E> {
+        self.turn_or(use_it, |outage| Err(outage.into()))
+    }
+
+    /// Each of them is answered, by what was done or why it was not.
+    fn turn_each<A, T, E: From<Outage>>(
+        &self,
+        asks: &[A],
+        use_it: impl FnOnce(&mut Engine) -> Vec<Result<T, E>>,
+    ) -> Vec<Result<T, E>> {
+        self.turn_or(use_it, |outage| asks.iter().map(|_| Err(outage.clone().into())).collect())
+    }
+
+    fn turn_or<T>(
+        &self,
+        use_it: impl FnOnce(&mut Engine) -> T,
+        without: impl FnOnce(Outage) -> T,
+    ) -> T {
         let (mut slot, _) = self
             .back
             .wait_timeout_while(self.slot(), self.attempt, |slot| slot.is_none())
@@ -85,7 +84,7 @@ impl SqliteStore {
             None => {
                 // Nothing is given back by one who had no turn.
                 std::mem::forget(turn);
-                Err(busy().into())
+                without(busy())
             }
         }
     }
@@ -121,14 +120,19 @@ impl LeaseStore for SqliteStore {
                 let left_s = open_ms.saturating_sub(engine.now_ms()) / 1000;
                 alarms.push(format!("in quarantine: leases are granted again in {left_s} s"));
             }
-            Ok(StoreStatus { kind: "sqlite".to_owned(), meta, alarms })
+            let pulse_ms = Some(engine.record.pulse_ms);
+            Ok(StoreStatus { kind: "sqlite".to_owned(), meta, pulse_ms, alarms })
         })
     }
 
     fn acquire(&self, ask: &Acquire) -> Result<Grant, AcquireError> {
-        self.turn(|engine| {
+        one(self.acquire_each(std::slice::from_ref(ask)))
+    }
+
+    fn acquire_each(&self, asks: &[Acquire]) -> Vec<Result<Grant, AcquireError>> {
+        self.turn_each(asks, |engine| {
             let now_ms = engine.now_ms();
-            engine.change(|cells, record| {
+            engine.change_each(asks, |cells, record, ask| {
                 rules::admit(&record.meta, ask).map_err(Failure::Refused)?;
                 let token = ask.request_key.token().hash();
                 let found = match cells.mine(token.as_bytes())? {
@@ -152,22 +156,36 @@ impl LeaseStore for SqliteStore {
     }
 
     fn renew(&self, ask: &Renew) -> Result<Renewal, RenewError> {
-        self.turn(|engine| {
+        one(self.renew_each(std::slice::from_ref(ask)))
+    }
+
+    fn renew_each(&self, asks: &[Renew]) -> Vec<Result<Renewal, RenewError>> {
+        let answers = self.turn_each(asks, |engine| {
             let now_ms = engine.now_ms();
-            engine.change(|cells, record| {
+            engine.change_each(asks, |cells, record, ask| {
                 let (generator_id, old, cell) =
                     held(cells, ask.generator_id, RenewError::OutOfRange)?;
-                match rules::renew(&record.meta, &cell, ask).map_err(Failure::Refused)? {
-                    Decision::Keep(answer) => Ok(Step::Keep(answer)),
-                    Decision::Put(new, answer) => {
+                match rules::renew(&record.meta, &cell, ask) {
+                    Ok(Decision::Keep(answer)) => Ok(Step::Keep(Ok(answer))),
+                    Ok(Decision::Put(new, answer)) => {
                         let now = rules::renewed_at(&record.meta, &cell, now_ms);
                         let longest = rules::longest_window(&record.meta, now, new.until);
                         let record = noted(record, now_ms, longest);
-                        Ok(Step::Put { generator_id, old, new: Box::new(new), record, answer })
+                        let new = Box::new(new);
+                        Ok(Step::Put { generator_id, old, new, record, answer: Ok(answer) })
                     }
+                    // The refusal is written down with the floor that it tells of.
+                    Err(RenewError::RolledBack { floor }) => {
+                        let record = quarantined(cells, record, floor)?;
+                        let floor = record.meta.floor;
+                        let answer = Err(RenewError::RolledBack { floor });
+                        Ok(Step::Note { record, answer })
+                    }
+                    Err(error) => Err(Failure::Refused(error)),
                 }
             })
-        })
+        });
+        answers.into_iter().map(|answer| answer?).collect()
     }
 
     fn release(&self, ask: &Release) -> Result<(), ReleaseError> {
@@ -185,6 +203,22 @@ impl LeaseStore for SqliteStore {
         let cells = self.turn(|engine| engine.read::<_, Outage>(|cells, _| cells.all()))?;
         Ok(cells.into_iter().map(|(id, cell)| rules::entry(id, cell)).collect())
     }
+}
+
+/// What a store knows of itself once nothing is granted or renewed below a floor.
+fn quarantined<E>(
+    cells: &Cells<'_>,
+    record: &Record,
+    at_least: Tick,
+) -> Result<Record, Failure<E>> {
+    let mut record = record.clone();
+    record.meta.floor = rules::quarantine(&record.meta, at_least, cells.largest()?);
+    Ok(record)
+}
+
+/// The answer to the only ask.
+fn one<T, E: From<Outage>>(mut answers: Vec<Result<T, E>>) -> Result<T, E> {
+    answers.pop().unwrap_or_else(|| Err(Outage::unavailable("nothing was asked").into()))
 }
 
 fn held<E>(cells: &Cells<'_>, generator_id: u64, out: E) -> Result<Found, Failure<E>> {
@@ -220,12 +254,25 @@ impl Administer for SqliteStore {
     fn quarantine(&self, at_least: Tick) -> Result<Tick, Outage> {
         self.turn(|engine| {
             engine.change(|cells, record| {
-                let floor = rules::quarantine(&record.meta, at_least, cells.largest()?);
-                let mut record = record.clone();
-                record.meta.floor = floor;
-                Ok(Step::Note { record, answer: floor })
+                let record = quarantined(cells, record, at_least)?;
+                let answer = record.meta.floor;
+                Ok(Step::Note { record, answer })
             })
         })
+    }
+
+    fn adopt_plan(&self, plan: Option<PlanHash>) -> Result<(), Outage> {
+        self.turn(|engine| {
+            engine.change(|_, record| {
+                let meta = rules::adopt_plan(&record.meta, plan);
+                Ok(Step::Note { record: Record { meta, ..record.clone() }, answer: () })
+            })
+        })
+    }
+
+    /// Reads the whole file, and no lease is granted or renewed meanwhile.
+    fn verify(&self) -> Result<Verified, Outage> {
+        self.turn(|engine| engine.read(|cells, record| cells.verify(record)))
     }
 }
 
@@ -234,7 +281,7 @@ mod tests {
     use super::*;
     use crate::Open;
     use snowlease_core::Format;
-    use snowlease_lease::{Holder, RequestKey};
+    use snowlease_lease::{Holder, Realm, RequestKey};
 
     fn ask(from: u64) -> Acquire {
         Acquire {
@@ -242,6 +289,7 @@ mod tests {
             from: Tick(from),
             until: Tick(from + 60_000),
             format: Format::DEFAULT,
+            realm: Realm::default(),
             holder: Holder::new("x".repeat(128), "y".repeat(128), "1", "z".repeat(128)).unwrap(),
             now_ms: 0,
         }

@@ -50,6 +50,12 @@ pub struct LeaseAsk {
     /// The format it issues by; the service's own if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<FormatAsk>,
+    /// The environment it belongs to, such as `production`; not compared if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<String>,
+    /// Hash of the plan it was started with, 64 hex digits; not compared if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
     /// The holder's wall clock, in Unix ms; the service's own if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub now_ms: Option<i64>,

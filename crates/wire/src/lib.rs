@@ -5,6 +5,7 @@
 //! name an instant. A request refuses members that it does not know, an answer may gain some: a
 //! client ignores what it does not know. Every error is a [`Problem`] with a stable [`Code`].
 
+mod admin;
 mod format;
 mod ids;
 mod leases;
@@ -12,6 +13,7 @@ pub mod problem;
 mod store;
 pub mod time;
 
+pub use admin::{AdminAsk, Drained, Finding, ModeSet, Quarantined, Verified};
 pub use format::{FormatAsk, FormatDoc, FormatDocError};
 pub use ids::{Decoded, IdRange, Ids, Texts};
 pub use leases::{

@@ -75,6 +75,10 @@ codes! {
     OutsideWindow = "outside-window", 409, "The tick is not inside the window";
     /// Issue by the format of the member `format`.
     FormatMismatch = "format-mismatch", 409, "The format is not the service's";
+    /// Lease from the store of the holder's own environment and plan.
+    RealmMismatch = "realm-mismatch", 409, "The holder belongs to another environment or plan";
+    /// Stop issuing at once and lease anew, from `floor` on.
+    RolledBack = "rolled-back", 409, "The store was put back to an older state";
     /// Set the clock; it is off by `ahead_ms`.
     ClockSkew = "clock-skew", 409, "The holder's clock is too far off";
     /// Send a smaller body.
@@ -190,6 +194,12 @@ pub struct Problem {
     /// The service's format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<FormatDoc>,
+    /// The store's environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<String>,
+    /// Hash of the store's plan, 64 hex digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
 }
 
 impl Problem {

@@ -14,6 +14,18 @@ pub struct StoreDoc {
     pub format: FormatDoc,
     /// The generator ids it grants, first and last: `0-1023`.
     pub generators: String,
+    /// The region they are for; empty if none was named.
+    #[serde(default)]
+    pub region: String,
+    /// The environment it belongs to; empty if none was named.
+    #[serde(default)]
+    pub environment: String,
+    /// Hash of the plan it was made under, 64 hex digits; absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+    /// Hash of the plan before, which holders may state still.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous_plan: Option<String>,
     /// Whether it grants.
     pub mode: Mode,
     /// No window begins below this tick.
@@ -27,6 +39,9 @@ pub struct StoreDoc {
     /// When the first window in use ends, in Unix ms; absent if none is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earliest_expiry_ms: Option<i64>,
+    /// When a lease was last granted or renewed, in Unix ms; absent if the store does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pulse_ms: Option<i64>,
     /// Findings a person should know of, in words.
     pub alarms: Vec<String>,
     /// The longest window a lease gets, in ms.

@@ -19,7 +19,7 @@ fn keep(store: Arc<dyn LeaseStore>) -> Keeper {
     let clock = IdClock::start();
     let generator = Arc::new(Generator::new(Format::DEFAULT, Arc::clone(&clock) as Arc<_>));
     let holder = Holder::new("keeper-test", "", "", "").unwrap();
-    Keeper::start(store, generator, clock, terms(), holder).unwrap()
+    Keeper::start(store, generator, clock, terms(), holder, Realm::default()).unwrap()
 }
 
 fn memory(last: u64) -> Arc<MemoryStore> {
@@ -148,9 +148,15 @@ fn a_forked_child_neither_waits_nor_gives_its_parents_lease_back() {
     let generator = Generator::new(Format::DEFAULT, Arc::clone(&clock) as Arc<_>)
         .with_fork_guard(os::fork_guard());
     let holder = Holder::new("keeper-test", "", "", "").unwrap();
-    let keeper =
-        Keeper::start(Arc::clone(&store) as Arc<_>, Arc::new(generator), clock, terms(), holder)
-            .unwrap();
+    let keeper = Keeper::start(
+        Arc::clone(&store) as Arc<_>,
+        Arc::new(generator),
+        clock,
+        terms(),
+        holder,
+        Realm::default(),
+    )
+    .unwrap();
     keeper.wait_ready(Duration::from_secs(5)).unwrap();
     // SAFETY: the child makes calls that take no lock, drops nothing and leaves at once.
     let child = unsafe { libc::fork() };

@@ -14,8 +14,8 @@ use snowlease_core::clock::ScriptedClock;
 use snowlease_core::{Format, Generator, Tick, Window};
 use snowlease_lease::testing::MemoryStore;
 use snowlease_lease::{
-    Acquire, AcquireError, Grant, LeaseEntry, LeaseStore, Outage, Release, ReleaseError, Renew,
-    RenewError, Renewal, StoreStatus, Terms,
+    Acquire, AcquireError, Administer, Grant, LeaseEntry, LeaseStore, Mode, Outage, PlanHash, Release,
+    ReleaseError, Renew, RenewError, Renewal, StoreStatus, Terms, Verified,
 };
 use snowlease_service::{Limits, Parts, Service, Standing};
 use snowlease_wire::{Code, Problem};
@@ -73,6 +73,7 @@ impl World {
             terms: Terms::DEFAULT,
             range: (0, 9),
             region: "eu".to_owned(),
+            realm: snowlease_lease::Realm::default(),
             wall_ms: {
                 let wall = Arc::clone(&wall);
                 Arc::new(move || wall.load(Ordering::SeqCst))
@@ -257,5 +258,27 @@ impl LeaseStore for Switch {
 
     fn list(&self) -> Result<Vec<LeaseEntry>, Outage> {
         self.pass()?.list()
+    }
+}
+
+impl Administer for Switch {
+    fn drain(&self, generator_id: u64, draining: bool) -> Result<(), Outage> {
+        self.pass()?.drain(generator_id, draining)
+    }
+
+    fn set_mode(&self, mode: Mode) -> Result<(), Outage> {
+        self.pass()?.set_mode(mode)
+    }
+
+    fn quarantine(&self, at_least: Tick) -> Result<Tick, Outage> {
+        self.pass()?.quarantine(at_least)
+    }
+
+    fn adopt_plan(&self, plan: Option<PlanHash>) -> Result<(), Outage> {
+        self.pass()?.adopt_plan(plan)
+    }
+
+    fn verify(&self) -> Result<Verified, Outage> {
+        self.pass()?.verify()
     }
 }

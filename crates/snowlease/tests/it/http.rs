@@ -8,7 +8,7 @@ use std::time::Duration;
 use snowlease::{ConnectError, Connector, Format, Id, Ids, Terms};
 use snowlease_core::Generator;
 use snowlease_lease::testing::MemoryStore;
-use snowlease_lease::{IdClock, LeaseStore, os};
+use snowlease_lease::{Administer, IdClock, os};
 use snowlease_service::{Limits, Parts, Service, Standing};
 
 fn terms() -> Terms {
@@ -37,12 +37,13 @@ fn serve(store: &Arc<MemoryStore>, at: Option<SocketAddr>) -> Served {
     let address = listener.local_addr().unwrap();
     let format = Format::DEFAULT;
     let service = Service::new(Parts {
-        store: Arc::clone(store) as Arc<dyn LeaseStore>,
+        store: Arc::clone(store) as Arc<dyn Administer>,
         generator: Arc::new(Generator::new(format, IdClock::start())),
         standing: Arc::new(Standing::default),
         terms: terms(),
         range: (0, 7),
         region: "test".to_owned(),
+        realm: snowlease_lease::Realm::default(),
         wall_ms: Arc::new(os::wall_ms),
         limits: Limits::DEFAULT,
     });

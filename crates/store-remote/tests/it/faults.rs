@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use snowlease_core::{Format, Tick};
 use snowlease_lease::{
-    Acquire, AcquireError, Holder, LeaseStore, Outage, Release, ReleaseError, Renew, RenewError,
-    RequestKey, Token, os, rules,
+    Acquire, AcquireError, Holder, LeaseStore, Outage, Realm, Release, ReleaseError, Renew,
+    RenewError, RequestKey, Token, os, rules,
 };
 use snowlease_store_remote::{RemoteStore, StatusError};
 
@@ -66,6 +66,7 @@ fn acquire() -> Acquire {
         from: Tick(START),
         until: Tick(START + 60_000),
         format: Format::DEFAULT,
+        realm: Realm::default(),
         holder: Holder::new("web-0", "host-a", "1", "eu").unwrap(),
         now_ms: Format::DEFAULT.unix_ms(Tick(START)),
     }

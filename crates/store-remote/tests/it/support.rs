@@ -32,6 +32,7 @@ impl Served {
             terms: Terms::DEFAULT,
             range,
             region: String::new(),
+            realm: snowlease_lease::Realm::default(),
             wall_ms: Arc::new(move || wall.load(Ordering::SeqCst)),
             limits: Limits { drain: Duration::ZERO, ..Limits::DEFAULT },
         });

@@ -15,7 +15,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use snowlease_core::{Format, Tick};
-use snowlease_lease::{Acquire, Grant, Holder, LeaseStore, Renew, Renewal, RequestKey};
+use snowlease_lease::{
+    Acquire, Administer, Grant, Holder, LeaseStore, Realm, Renew, Renewal, RequestKey,
+};
 use snowlease_store_sqlite::{Clock, Open, OpenError, Opened, SqliteStore};
 
 const START: u64 = 1_000_000_000;
@@ -80,6 +82,7 @@ fn ask(key: &RequestKey, from: u64) -> Acquire {
         from: Tick(from),
         until: Tick(from + WINDOW),
         format: Format::DEFAULT,
+        realm: Realm::default(),
         holder: Holder::new("web-0", "host", "1", "eu").unwrap(),
         now_ms: Format::DEFAULT.unix_ms(Tick(from)),
     }

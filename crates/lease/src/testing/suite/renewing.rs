@@ -145,7 +145,7 @@ pub fn a_renewal_whose_answer_was_lost_is_answered_again(setup: &dyn Setup) {
 /// A compare that fails on a cell that bears my token is no loss: it answers the cell, and I go on.
 pub fn a_changed_cell_that_is_still_mine_is_adopted(setup: &dyn Setup) {
     let bench = Bench::new(setup, 1);
-    let mut lease = bench.lease(START);
+    let lease = bench.lease(START);
     bench.made.admin.drain(lease.generator_id, true).unwrap();
     bench.made.admin.drain(lease.generator_id, false).unwrap();
     let next = Token::random();
@@ -156,11 +156,6 @@ pub fn a_changed_cell_that_is_still_mine_is_adopted(setup: &dyn Setup) {
     let ask = Renew { seq: answer.seq, ..ask };
     let answer = bench.made.store.renew(&ask).unwrap();
     assert_eq!((answer.until, answer.token), (ask.until, Carries::Next));
-    // A `seq` that the store has not reached yet is none of this cell's either.
-    lease.token = next;
-    lease.seq = answer.seq + 1;
-    let answer = bench.try_renew(&lease, START + 30_000).unwrap();
-    assert_eq!((answer.until, answer.seq), (ask.until, lease.seq - 1));
 }
 
 /// A renewal past the time field gets what is left of it (a window that begins there is refused).
@@ -185,7 +180,7 @@ pub fn a_stale_owner_does_not_touch_its_successor(setup: &dyn Setup) {
     let grant = bench.try_acquire(&key, stale.until).unwrap();
     assert_eq!(grant.generator_id, stale.generator_id);
     let before = bench.entry(stale.generator_id);
-    for seq in [stale.seq, grant.seq, grant.seq + 1] {
+    for seq in [stale.seq, grant.seq] {
         stale.seq = seq;
         is_not_yours(&bench.try_renew(&stale, stale.until + 10));
         for unused_from in [stale.from, stale.until, grant.until.0] {
