@@ -1,1 +1,43 @@
-//! Leases in PostgreSQL: every operation is one statement, judged by the server's clock.
+//! Leases in PostgreSQL 15 or later, for whoever has it already.
+//!
+//! What makes it a correct store:
+//!
+//! * each operation is one statement, which locks its rows, reads the server's clock after that,
+//!   judges by the conditions of [`rules`](snowlease_lease::rules) and writes: one transaction of
+//!   its own, synced at commit whatever the server is set to;
+//! * a commit that a synchronous standby may have missed counts as unknown, and the answer that was
+//!   asked for again is committed again before it is given;
+//! * what an operator changes in the store as a whole waits until no grant is under way, and keeps
+//!   new ones waiting: freeze and quarantine lie between two grants, never inside one;
+//! * the cluster's identity and its timeline are recorded and compared: a promoted standby and a
+//!   restored backup quarantine the store by themselves; an older copy of the files, which keeps
+//!   both, shows in the pulse or to a holder that knows more;
+//! * no session state is relied upon, no advisory lock is taken, no row is ever deleted.
+//!
+//! Read `address` (the URL), `session` (one connection), `shared` (what is checked whenever one is
+//! made), `link` (from a blocking call to the connection and back in time), then `sql` (the
+//! statements), `grant` and `renew` (what is done when they change nothing).
+
+mod address;
+mod admin;
+mod each;
+mod error;
+mod fault;
+mod grant;
+mod link;
+mod open;
+mod renew;
+mod row;
+mod schema;
+mod session;
+mod shared;
+mod sql;
+mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod tls;
+
+pub use address::{Address, AddressError};
+pub use error::OpenError;
+pub use open::{Clock, Init, Initialised, Open, Opened};
+pub use store::PostgresStore;

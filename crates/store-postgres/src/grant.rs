@@ -1,0 +1,204 @@
+//! Acquire: one statement that grants, and a look that says why it did not.
+
+use snowlease_core::{Format, Tick};
+use snowlease_lease::{Acquire, AcquireError, Grant, Outage, PlanHash, Terms, rules};
+
+use crate::fault::Fault;
+use crate::link::Call;
+use crate::row::{self, Look, count, number};
+use crate::shared;
+use crate::store::{Next, locked};
+
+/// The tolerated skew, in ms.
+pub(crate) fn skew_limit_ms() -> i64 {
+    i64::try_from(Terms::SKEW_LIMIT.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The tolerated skew, in ticks.
+pub(crate) fn skew_limit(format: Format) -> u64 {
+    format.ticks_in_ms(skew_limit_ms().unsigned_abs())
+}
+
+/// The length of a window as a quarantine has to wait for it: from the asker's now, or from its
+/// begin if that is earlier. No window is longer than the longest that terms allow.
+pub(crate) fn window(format: Format, now_ms: i64, from: Tick, until: Tick) -> u64 {
+    let now = format.tick_at_ms(now_ms).unwrap_or(from);
+    let longest_ms = u64::try_from(Terms::LONGEST_WINDOW.as_millis()).unwrap_or(u64::MAX);
+    // A window that fills a tick or more may begin and end within one.
+    until.since(now.min(from)).min(format.ticks_in_ms(longest_ms) + 1)
+}
+
+/// The first tick that no window may reach now.
+pub(crate) fn limit(look: &Look, window: u64) -> Tick {
+    let ticks = window.saturating_add(skew_limit(look.meta.format));
+    look.now().saturating_add(ticks)
+}
+
+/// Whether the window asked for is one at all; if not, only a look says what comes first of all
+/// that is wrong.
+pub(crate) fn is_possible(format: Format, ask: &Acquire) -> bool {
+    ask.format == format && ask.from < ask.until && ask.until <= rules::end(format)
+}
+
+/// Grants a lease, or says why not.
+pub(crate) async fn acquire(call: &Call, ask: &Acquire) -> Result<Grant, AcquireError> {
+    let mut pause = Call::first_pause();
+    loop {
+        match call.watch().await {
+            Ok(None) => {}
+            Ok(Some(left)) => {
+                return Err(AcquireError::Outage(Outage::unavailable(format!(
+                    "nobody has used the store for long: it is watched for {} ms more whether a \
+                     holder vouches that it is no older copy of itself; try again then",
+                    left.as_millis()
+                ))));
+            }
+            Err(fault) => {
+                call.again(fault)?;
+                call.pause(&mut pause).await;
+                continue;
+            }
+        }
+        let granted = if is_possible(ask.format, ask) {
+            try_grant(call, std::slice::from_ref(ask)).await
+        } else {
+            Ok(Vec::new())
+        };
+        match granted {
+            Ok(grants) => {
+                if let Some(grant) = grants.into_iter().flatten().next() {
+                    return Ok(grant);
+                }
+            }
+            Err(fault) => call.again(fault)?,
+        }
+        match refuse(call, ask).await? {
+            Next::Answer(grant) => return Ok(grant),
+            Next::AtOnce => {}
+            Next::Later => call.pause(&mut pause).await,
+        }
+    }
+}
+
+/// One statement for all asks, all of which [are possible](is_possible). An ask without an answer
+/// was left out: nothing has changed for it.
+pub(crate) async fn try_grant(call: &Call, asks: &[Acquire]) -> Result<Vec<Option<Grant>>, Fault> {
+    let Some(first) = asks.first() else { return Ok(Vec::new()) };
+    let format = first.format;
+    let tokens: Vec<_> = asks.iter().map(|ask| ask.request_key.token().hash()).collect();
+    let tokens: Vec<&[u8]> = tokens.iter().map(|hash| hash.as_bytes().as_slice()).collect();
+    let numbers = |of: fn(&Acquire) -> u64| asks.iter().map(of).map(number).collect::<Vec<_>>();
+    let (froms, untils) = (numbers(|ask| ask.from.0), numbers(|ask| ask.until.0));
+    let windows = numbers(|ask| window(ask.format, ask.now_ms, ask.from, ask.until));
+    let clocks: Vec<i64> = asks.iter().map(|ask| ask.now_ms).collect();
+    let texts = |of: fn(&Acquire) -> &str| asks.iter().map(of).collect::<Vec<_>>();
+    let (holders, machines) = (texts(|ask| ask.holder.name()), texts(|ask| ask.holder.machine()));
+    let (processes, regions) =
+        (texts(|ask| ask.holder.process()), texts(|ask| ask.holder.region()));
+    let environments = texts(|ask| ask.realm.environment());
+    let plans: Vec<Option<String>> =
+        asks.iter().map(|ask| ask.realm.plan().map(PlanHash::to_text)).collect();
+    let last = froms.iter().copied().max().unwrap_or(0);
+    let rows = call
+        .run(
+            |all| &all.grant,
+            &[
+                &tokens,
+                &froms,
+                &untils,
+                &windows,
+                &clocks,
+                &holders,
+                &machines,
+                &processes,
+                &regions,
+                &last,
+                &i64::try_from(asks.len()).unwrap_or(i64::MAX),
+                &format.fingerprint().cast_signed(),
+                &call.shared.clock_ms(),
+                &environments,
+                &plans,
+                &skew_limit_ms(),
+                &number(skew_limit(format)),
+            ],
+        )
+        .await?;
+    let mut grants: Vec<Option<Grant>> = asks.iter().map(|_| None).collect();
+    for row in &rows {
+        let (place, grant) = answer(row).map_err(granted_but_unreadable)?;
+        if let Some(slot) = grants.get_mut(place) {
+            *slot = Some(grant);
+        }
+    }
+    Ok(grants)
+}
+
+fn answer(row: &tokio_postgres::Row) -> Result<(usize, Grant), Outage> {
+    let place = usize::try_from(count(row, "number")?.saturating_sub(1)).unwrap_or(usize::MAX);
+    Ok((place, grant(row, false)?))
+}
+
+fn grant(row: &tokio_postgres::Row, draining: bool) -> Result<Grant, Outage> {
+    Ok(Grant {
+        generator_id: count(row, "generator_id")?,
+        from: Tick(count(row, "from_tick")?),
+        until: Tick(count(row, "until_tick")?),
+        seq: count(row, "seq")?,
+        draining,
+        reference_ms: Some(row::get(row, "now_ms")?),
+    })
+}
+
+fn granted_but_unreadable(outage: Outage) -> Fault {
+    Fault::tell(Outage { unknown: true, ..outage })
+}
+
+/// Why nothing was granted; or the lease that the key has already.
+async fn refuse(call: &Call, ask: &Acquire) -> Result<Next<Grant>, AcquireError> {
+    let token = ask.request_key.token().hash();
+    let token = token.as_bytes().as_slice();
+    let clock = call.shared.clock_ms();
+    let rows = call.rows(|all| &all.pool, &[&token, &clock]).await?;
+    let row = shared::one(rows, &call.shared.address).map_err(|fault| fault.outage)?;
+    let look = Look::read(&row)?;
+    rules::admit(&look.meta, ask)?;
+    let ahead_ms = ask.now_ms.saturating_sub(look.now_ms);
+    if ahead_ms.saturating_abs() > skew_limit_ms() {
+        return Err(AcquireError::Skew { ahead_ms });
+    }
+    if !look.same_timeline {
+        call.shared.forget();
+        return Ok(Next::AtOnce);
+    }
+    if row::get(&row, "mine")? {
+        let rows = call.rows(|all| &all.confirm, &[&token, &clock]).await?;
+        return match rows.first() {
+            Some(row) => Ok(Next::Answer(grant(row, row::get(row, "draining")?)?)),
+            None => Ok(later(call)),
+        };
+    }
+    let window = window(ask.format, ask.now_ms, ask.from, ask.until);
+    if limit(&look, window) <= ask.from {
+        // It begins past all that may be granted now.
+        return Err(AcquireError::Window { from: ask.from, until: ask.until });
+    }
+    if window > look.meta.longest_window {
+        call.rows(|all| &all.longer, &[&number(window)]).await?;
+        return Ok(Next::AtOnce);
+    }
+    let (first, last) = look.meta.range;
+    let total = last.saturating_sub(first).saturating_add(1);
+    match row::get::<Option<i64>>(&row, "earliest")? {
+        None => Err(AcquireError::Exhausted { total, earliest: None }),
+        Some(earliest) if earliest > number(ask.from.0) => {
+            let earliest = Some(Tick(earliest.unsigned_abs()));
+            Err(AcquireError::Exhausted { total, earliest })
+        }
+        Some(_) => Ok(later(call)),
+    }
+}
+
+fn later<T>(call: &Call) -> Next<T> {
+    call.note(locked());
+    Next::Later
+}
