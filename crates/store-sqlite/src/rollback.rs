@@ -65,16 +65,10 @@ mod tests {
     use super::*;
     use crate::identity::Identity;
     use snowlease_core::Format;
-    use snowlease_lease::{Meta, Mode};
+    use snowlease_lease::Meta;
 
     fn record() -> Record {
-        let meta = Meta {
-            format: Format::DEFAULT,
-            range: (0, 1),
-            mode: Mode::Open,
-            floor: Tick(0),
-            longest_window: 90_000,
-        };
+        let meta = Meta { longest_window: 90_000, ..Meta::new(Format::DEFAULT, (0, 1)) };
         let identity = Identity { machine: String::new(), inode: 1 };
         Record { meta, store_id: [1; 16], changes: 10, until: Tick(500), pulse_ms: 0, identity }
     }

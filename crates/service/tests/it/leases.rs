@@ -9,7 +9,7 @@ use snowlease_wire::{Code, FormatDoc};
 
 use crate::support::{START, World};
 
-fn number(value: &Value, name: &str) -> u64 {
+pub(crate) fn number(value: &Value, name: &str) -> u64 {
     value[name].as_u64().unwrap_or_else(|| panic!("{name} of {value}"))
 }
 
@@ -400,7 +400,7 @@ async fn the_skew_of_a_nonsense_clock_is_a_number_that_json_keeps() {
     let world = World::new();
     let lease = world.lease("w").await;
     let path = format!("/generators/{}/renew", number(&lease, "generator_id"));
-    for (seq, now_ms, skew_ms) in [(1, i64::MAX, 1i64 << 53), (2, i64::MIN, -(1i64 << 53))] {
+    for (seq, now_ms, skew_ms) in [(1, i64::MAX, 1i64 << 53), (1, i64::MIN, -(1i64 << 53))] {
         let ask = json!({ "token": lease["token"], "seq": seq, "now_ms": now_ms });
         let answer = world.post(&path, ask).await;
         assert_eq!(answer.status, StatusCode::OK, "{answer:?}");

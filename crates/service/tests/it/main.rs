@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a helper fails as its test does")]
 
+mod admin;
 mod bounds;
 mod decode;
 mod ids;

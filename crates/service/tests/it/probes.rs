@@ -147,7 +147,7 @@ async fn the_description_names_every_route_and_resolves() {
             assert!(operations.insert(operation["operationId"].to_string()), "{operation}");
         }
     }
-    assert_eq!(operations.len(), 13);
+    assert_eq!(operations.len(), 19);
     let id = &description["components"]["schemas"]["Ids"]["properties"]["ids"]["items"]["type"];
     assert_eq!(*id, "string");
     let text = answer.text();

@@ -14,8 +14,8 @@ use snowlease_core::clock::ScriptedClock;
 use snowlease_core::{Format, Generator, Tick, Window};
 use snowlease_lease::testing::MemoryStore;
 use snowlease_lease::{
-    Acquire, AcquireError, Administer, Grant, LeaseEntry, LeaseStore, Mode, Outage, PlanHash, Release,
-    ReleaseError, Renew, RenewError, Renewal, StoreStatus, Terms, Verified,
+    Acquire, AcquireError, Administer, Grant, LeaseEntry, LeaseStore, Mode, Outage, PlanHash,
+    Release, ReleaseError, Renew, RenewError, Renewal, StoreStatus, Terms, Verified,
 };
 use snowlease_service::{Limits, Parts, Service, Standing};
 use snowlease_wire::{Code, Problem};

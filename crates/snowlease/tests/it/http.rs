@@ -8,7 +8,7 @@ use std::time::Duration;
 use snowlease::{ConnectError, Connector, Format, Id, Ids, Terms};
 use snowlease_core::Generator;
 use snowlease_lease::testing::MemoryStore;
-use snowlease_lease::{Administer, IdClock, os};
+use snowlease_lease::{Administer, IdClock, LeaseStore, os};
 use snowlease_service::{Limits, Parts, Service, Standing};
 
 fn terms() -> Terms {

@@ -4,7 +4,7 @@
 use std::env;
 use std::process::Command;
 
-use snowlease_lease::{AcquireError, LeaseStore, RequestKey};
+use snowlease_lease::{AcquireError, Administer, LeaseStore, RequestKey};
 use snowlease_store_sqlite::SqliteStore;
 
 use super::{Place, START, ask};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use snowlease_core::{Format, Layout, Tick};
 use snowlease_lease::range::MOST_IDS;
-use snowlease_lease::{LeaseStore, RangeError};
+use snowlease_lease::{Administer, LeaseStore, RangeError};
 use snowlease_store_sqlite::{Open, OpenError, SqliteStore};
 
 use super::{Place, START, ask, lease, refused, renew};

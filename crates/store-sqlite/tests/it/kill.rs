@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use snowlease_core::Tick;
 use snowlease_lease::testing::Random;
-use snowlease_lease::{LeaseStore, Release, RequestKey, os};
+use snowlease_lease::{Administer, LeaseStore, Release, RequestKey, os};
 use snowlease_store_sqlite::{Open, SqliteStore};
 
 use super::{Place, START, ask, renew};

@@ -15,9 +15,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use snowlease_core::{Format, Tick};
-use snowlease_lease::{
-    Acquire, Administer, Grant, Holder, LeaseStore, Realm, Renew, Renewal, RequestKey,
-};
+use snowlease_lease::{Acquire, Grant, Holder, LeaseStore, Realm, Renew, Renewal, RequestKey};
 use snowlease_store_sqlite::{Clock, Open, OpenError, Opened, SqliteStore};
 
 const START: u64 = 1_000_000_000;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 use snowlease_core::Tick;
-use snowlease_lease::{LeaseStore, RequestKey};
+use snowlease_lease::{Administer, LeaseStore, RequestKey};
 use snowlease_store_sqlite::{Open, OpenError, SqliteStore};
 
 use super::kill::killed;

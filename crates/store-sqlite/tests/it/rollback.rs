@@ -60,12 +60,13 @@ fn an_older_copy_put_back_is_quarantined_and_duplicates_nothing() {
     place.set_now(now);
     let (store, opened) = place.open();
     assert!(opened.alarms[0].contains("8 changes are missing"), "{:?}", opened.alarms);
-    // A holder that the copy knows is told of an older state than it was confirmed, and is not
-    // renewed: its id may have been granted to another since.
-    let answer = store.renew(&renewal(&key, &grant, now)).unwrap();
-    assert!(answer.until < grant.until && answer.seq < grant.seq);
-    let adopted = Grant { seq: answer.seq, ..grant };
+    // A holder that remembers more than the copy is told so, and is not renewed: its id may have
+    // been granted to another since.
     let floor = now + WINDOW + 4_000;
+    let refused = store.renew(&renewal(&key, &grant, now));
+    assert_eq!(refused, Err(RenewError::RolledBack { floor: Tick(floor) }));
+    // Neither is one that remembers no more than the copy does.
+    let adopted = Grant { seq: grant.seq - 1, ..grant };
     let refused = store.renew(&renewal(&key, &adopted, now));
     assert_eq!(refused, Err(RenewError::Quarantined { floor: Tick(floor) }));
     waits_and_resumes(&place, store, &opened, floor);
