@@ -174,6 +174,7 @@ mod tests {
         assert_eq!(numbers.ask(1, |_| panic!("of the driver")).await, None);
         assert_eq!(numbers.ask(1, doubled).await, Some(2));
         // Nor does one that answers too few.
+        let numbers = Numbers::new(1, |_, _| false);
         assert_eq!(numbers.ask(1, |_| Vec::new()).await, None);
     }
 
