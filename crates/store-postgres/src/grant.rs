@@ -125,7 +125,7 @@ pub(crate) async fn try_grant(call: &Call, asks: &[Acquire]) -> Result<Vec<Optio
         .await?;
     let mut grants: Vec<Option<Grant>> = asks.iter().map(|_| None).collect();
     for row in &rows {
-        let (place, grant) = answer(row).map_err(granted_but_unreadable)?;
+        let (place, grant) = answer(call, row).map_err(granted_but_unreadable)?;
         if let Some(slot) = grants.get_mut(place) {
             *slot = Some(grant);
         }
@@ -133,19 +133,19 @@ pub(crate) async fn try_grant(call: &Call, asks: &[Acquire]) -> Result<Vec<Optio
     Ok(grants)
 }
 
-fn answer(row: &tokio_postgres::Row) -> Result<(usize, Grant), Outage> {
+fn answer(call: &Call, row: &tokio_postgres::Row) -> Result<(usize, Grant), Outage> {
     let place = usize::try_from(count(row, "number")?.saturating_sub(1)).unwrap_or(usize::MAX);
-    Ok((place, grant(row, false)?))
+    Ok((place, grant(call, row, false)?))
 }
 
-fn grant(row: &tokio_postgres::Row, draining: bool) -> Result<Grant, Outage> {
+fn grant(call: &Call, row: &tokio_postgres::Row, draining: bool) -> Result<Grant, Outage> {
     Ok(Grant {
         generator_id: count(row, "generator_id")?,
         from: Tick(count(row, "from_tick")?),
         until: Tick(count(row, "until_tick")?),
         seq: count(row, "seq")?,
         draining,
-        reference_ms: Some(row::get(row, "now_ms")?),
+        reference_ms: call.shared.reference_ms(row)?,
     })
 }
 
@@ -162,6 +162,21 @@ async fn refuse(call: &Call, ask: &Acquire) -> Result<Next<Grant>, AcquireError>
     let row = shared::one(rows, &call.shared.address).map_err(|fault| fault.outage)?;
     let look = Look::read(&row)?;
     rules::admit(&look.meta, ask)?;
+    let taken = |by: Tick| -> Result<Option<AcquireError>, Outage> {
+        let (first, last) = look.meta.range;
+        let total = last.saturating_sub(first).saturating_add(1);
+        let earliest: Option<i64> = row::get(&row, "earliest")?;
+        let earliest = earliest.map(|tick| Tick(tick.unsigned_abs()));
+        let free = earliest.is_some_and(|tick| tick <= by);
+        Ok((!free).then_some(AcquireError::Exhausted { total, earliest }))
+    };
+    let mine: bool = row::get(&row, "mine")?;
+    // Nothing is free whosever clock is right.
+    if let Some(exhausted) = taken(look.now().max(ask.from))?
+        && !mine
+    {
+        return Err(exhausted);
+    }
     let ahead_ms = ask.now_ms.saturating_sub(look.now_ms);
     if ahead_ms.saturating_abs() > skew_limit_ms() {
         return Err(AcquireError::Skew { ahead_ms });
@@ -170,10 +185,10 @@ async fn refuse(call: &Call, ask: &Acquire) -> Result<Next<Grant>, AcquireError>
         call.shared.forget();
         return Ok(Next::AtOnce);
     }
-    if row::get(&row, "mine")? {
+    if mine {
         let rows = call.rows(|all| &all.confirm, &[&token, &clock]).await?;
         return match rows.first() {
-            Some(row) => Ok(Next::Answer(grant(row, row::get(row, "draining")?)?)),
+            Some(row) => Ok(Next::Answer(grant(call, row, row::get(row, "draining")?)?)),
             None => Ok(later(call)),
         };
     }
@@ -186,15 +201,9 @@ async fn refuse(call: &Call, ask: &Acquire) -> Result<Next<Grant>, AcquireError>
         call.rows(|all| &all.longer, &[&number(window)]).await?;
         return Ok(Next::AtOnce);
     }
-    let (first, last) = look.meta.range;
-    let total = last.saturating_sub(first).saturating_add(1);
-    match row::get::<Option<i64>>(&row, "earliest")? {
-        None => Err(AcquireError::Exhausted { total, earliest: None }),
-        Some(earliest) if earliest > number(ask.from.0) => {
-            let earliest = Some(Tick(earliest.unsigned_abs()));
-            Err(AcquireError::Exhausted { total, earliest })
-        }
-        Some(_) => Ok(later(call)),
+    match taken(ask.from)? {
+        Some(exhausted) => Err(exhausted),
+        None => Ok(later(call)),
     }
 }
 

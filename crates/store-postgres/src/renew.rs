@@ -64,7 +64,7 @@ pub(crate) async fn try_renew(
     for row in &rows {
         let unreadable = |outage| Fault::tell(Outage { unknown: true, ..outage });
         let place = count(row, "number").map_err(unreadable)?.saturating_sub(1);
-        let renewal = renewal(row, Carries::Next).map_err(unreadable)?;
+        let renewal = renewal(call, row, Carries::Next).map_err(unreadable)?;
         if let Some(slot) = usize::try_from(place).ok().and_then(|n| renewals.get_mut(n)) {
             *slot = Some(renewal);
         }
@@ -72,13 +72,13 @@ pub(crate) async fn try_renew(
     Ok(renewals)
 }
 
-fn renewal(row: &Row, token: Carries) -> Result<Renewal, Outage> {
+fn renewal(call: &Call, row: &Row, token: Carries) -> Result<Renewal, Outage> {
     Ok(Renewal {
         until: Tick(count(row, "until_tick")?),
         seq: count(row, "seq")?,
         token,
         draining: row::get(row, "draining")?,
-        reference_ms: Some(row::get(row, "now_ms")?),
+        reference_ms: call.shared.reference_ms(row)?,
     })
 }
 
@@ -113,7 +113,7 @@ async fn refuse(call: &Call, ask: &Renew) -> Result<Next<Renewal>, RenewError> {
             let carries = if cell.token == next(ask) { Carries::Next } else { Carries::Token };
             match rows.first() {
                 Some(row) if count(row, "generator_id")? == ask.generator_id => {
-                    Ok(Next::Answer(renewal(row, carries)?))
+                    Ok(Next::Answer(renewal(call, row, carries)?))
                 }
                 _ => Ok(later(call)),
             }

@@ -66,6 +66,11 @@ impl Shared {
         self.clock.as_ref().map(Clock::read)
     }
 
+    /// The server's clock, as an answer tells it; a clock in its place is nobody's reference.
+    pub(crate) fn reference_ms(&self, row: &Row) -> Result<Option<i64>, Outage> {
+        if self.clock.is_some() { Ok(None) } else { row::get(row, "now_ms").map(Some) }
+    }
+
     /// The session of the moment, or a new one.
     pub(crate) async fn ready(&self, limit: Duration) -> Result<Arc<Ready>, Fault> {
         if let Some(ready) = self.usable() {

@@ -262,11 +262,11 @@ pub(crate) fn alone(schema: &Schema, change: &str) -> String {
     )
 }
 
-/// Raises the floor to this tick and to every `until`.
+/// Raises the floor to this tick and to every `until` that could be granted from again.
 pub(crate) fn raise_floor(schema: &Schema, at_least: u64) -> String {
     format!(
         "UPDATE {schema}.meta SET floor_tick = greatest(floor_tick, {at_least}, \
-         (SELECT max(until_tick) FROM {schema}.cells)) RETURNING floor_tick"
+         (SELECT max(until_tick) FROM {schema}.cells WHERE NOT draining)) RETURNING floor_tick"
     )
 }
 
@@ -275,7 +275,7 @@ pub(crate) fn follow_lineage(schema: &Schema, at_least: u64) -> String {
     use crate::schema::SYSTEM_ID;
     format!(
         "UPDATE {schema}.meta SET floor_tick = greatest(floor_tick, {at_least}, \
-         (SELECT max(until_tick) FROM {schema}.cells)), \
+         (SELECT max(until_tick) FROM {schema}.cells WHERE NOT draining)), \
          system_id = {SYSTEM_ID}, timeline = {TIMELINE} \
          WHERE (system_id, timeline) IS DISTINCT FROM ({SYSTEM_ID}, {TIMELINE}) \
          RETURNING floor_tick"
