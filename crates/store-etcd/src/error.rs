@@ -44,6 +44,13 @@ pub enum OpenError {
         /// The prefix.
         prefix: String,
     },
+    /// The store was not made to its end. Try again, or finish it.
+    #[error("the store under {prefix}/ is being made, or was not finished: try again, or finish it \
+        with `snowlease store init`")]
+    Unfinished {
+        /// The prefix.
+        prefix: String,
+    },
     /// Others have keys under the prefix. Give another prefix.
     #[error(
         "there are keys under {prefix}/ that are not of a store, such as {key}: give a prefix \

@@ -16,10 +16,33 @@
 //!
 //! Read `keys` (what is stored), then `acquire` and `change` (the transactions), then `open`.
 
+mod acquire;
 mod address;
+mod admin;
+mod candidates;
+mod change;
+mod clock;
+mod core;
+mod create;
 mod error;
+mod grant;
+mod guard;
+mod history;
+mod inspect;
+mod keys;
 mod net;
+mod open;
 mod proto;
+mod record;
+mod scan;
+mod store;
+mod sweep;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod txn;
 
 pub use address::{Address, AddressError, Secret};
+pub use clock::Clock;
 pub use error::OpenError;
+pub use open::{Open, Opened};
+pub use store::EtcdStore;

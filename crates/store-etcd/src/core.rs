@@ -1,0 +1,258 @@
+//! What the operations share: the connection, what is known of the store, and the rule that an
+//! older copy of it is put into quarantine before anything else.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use snowlease_core::Tick;
+use snowlease_lease::{Cell, Outage, RollbackGuard, Terms};
+
+use crate::Clock;
+use crate::guard::Guard;
+use crate::keys::Keys;
+use crate::net::{Client, Deadline, Kind, Trouble, Written};
+use crate::proto::{KeyValue, TxnRequest, TxnResponse};
+use crate::record::{Known, NoRecord, Pulse, Record, SCHEMA};
+use crate::txn;
+
+/// The pulse is put with a grant or renewal, but no more often than this: what is looked for is a
+/// silence of two renewals.
+const PULSE_EVERY_MS: u64 = 1_000;
+
+/// The most cells that are remembered: a holder has one, a service all that it renews.
+const MOST_VIEWS: usize = 1 << 17;
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) client: Client,
+    pub(crate) keys: Keys,
+    pub(crate) attempt: Duration,
+    pub(crate) now: Clock,
+    pub(crate) guard: Guard,
+    known: Mutex<Arc<Known>>,
+    views: Mutex<HashMap<u64, View>>,
+    pulse_ms: Mutex<Option<i64>>,
+    /// Why the store has to be quarantined before anything else is done.
+    distrust: Mutex<Option<String>>,
+    alarms: Mutex<Vec<String>>,
+}
+
+/// A cell as it was seen last: its bytes in the store and etcd's version of its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct View {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) version: i64,
+}
+
+impl View {
+    pub(crate) fn of(kv: &KeyValue) -> View {
+        View { bytes: kv.value.clone(), version: kv.version }
+    }
+
+    pub(crate) fn cell(&self) -> Result<Cell, Outage> {
+        let seq = seq_of(self.version);
+        Ok(Cell { seq, ..Cell::decode(&self.bytes)? })
+    }
+}
+
+/// A cell's number of changes: it was made by the first put.
+pub(crate) fn seq_of(version: i64) -> u64 {
+    u64::try_from(version.saturating_sub(1)).unwrap_or(0)
+}
+
+/// The bytes of a cell in this store: etcd counts its changes.
+pub(crate) fn stored(cell: &Cell) -> Vec<u8> {
+    Cell { seq: 0, ..cell.clone() }.encode()
+}
+
+impl Core {
+    pub(crate) fn new(
+        client: Client,
+        keys: Keys,
+        known: Known,
+        (attempt, now): (Duration, Clock),
+        (guard, terms): (RollbackGuard, Terms),
+    ) -> Core {
+        Core {
+            client,
+            keys,
+            attempt,
+            now,
+            guard: Guard::new(guard, terms),
+            known: Mutex::new(Arc::new(known)),
+            views: Mutex::default(),
+            pulse_ms: Mutex::default(),
+            distrust: Mutex::default(),
+            alarms: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Deadline {
+        Deadline::within(self.attempt)
+    }
+
+    /// What the store is for, as far as is known: every transaction compares it.
+    pub(crate) fn known(&self) -> Arc<Known> {
+        Arc::clone(&lock(&self.known))
+    }
+
+    /// Takes over what a transaction read of the store's meta.
+    pub(crate) fn learn(&self, found: Option<&KeyValue>) -> Result<Arc<Known>, Outage> {
+        let known = Arc::new(decode(&self.keys, found)?);
+        *lock(&self.known) = Arc::clone(&known);
+        Ok(known)
+    }
+
+    pub(crate) fn view(&self, generator_id: u64) -> Option<View> {
+        lock(&self.views).get(&generator_id).cloned()
+    }
+
+    pub(crate) fn remember(&self, generator_id: u64, view: View) {
+        let mut views = lock(&self.views);
+        if views.len() >= MOST_VIEWS {
+            // What is forgotten costs one more look.
+            views.clear();
+        }
+        views.insert(generator_id, view);
+    }
+
+    /// Makes a transaction that puts something. If the answer shows that the cluster is an older
+    /// copy of itself, the store is quarantined, and nothing is said of what was asked.
+    pub(crate) fn write(
+        &self,
+        request: &TxnRequest,
+        deadline: Deadline,
+        newest: u64,
+    ) -> Result<Written, Trouble> {
+        self.settle(deadline)?;
+        let written = self.client.write(request, deadline, newest)?;
+        if let Some(why) = &written.went_back {
+            self.distrust(why);
+            self.settle(deadline)?;
+            let detail = format!("{why}: it is an older copy of itself and in quarantine now");
+            return Err(Trouble::new(Kind::Final, true, detail));
+        }
+        Ok(written)
+    }
+
+    /// Reads these keys in a transaction that is ordered with all that put something.
+    pub(crate) fn look(&self, keys: Vec<Vec<u8>>, deadline: Deadline) -> Result<Looked, Outage> {
+        let request = TxnRequest {
+            compare: vec![txn::never(self.keys.meta())],
+            success: vec![txn::put(self.keys.pulse(), Vec::new())],
+            failure: keys.into_iter().map(txn::get).collect(),
+        };
+        let written = self.write(&request, deadline, u64::MAX)?;
+        Ok(Looked(written.answer))
+    }
+
+    /// Learns the store's meta anew.
+    pub(crate) fn refresh(&self, deadline: Deadline) -> Result<Arc<Known>, Outage> {
+        let looked = self.look(vec![self.keys.meta()], deadline)?;
+        self.learn(looked.get(0))
+    }
+
+    /// From now on nothing is done before the store is in quarantine.
+    pub(crate) fn distrust(&self, why: &str) {
+        self.alarm(format!("{why}: the store was put into quarantine"));
+        *lock(&self.distrust) = Some(why.to_owned());
+    }
+
+    /// Puts the store into quarantine if it is distrusted.
+    pub(crate) fn settle(&self, deadline: Deadline) -> Result<(), Trouble> {
+        let why = lock(&self.distrust).clone();
+        if why.is_some() {
+            self.wait_for_the_forgotten(|| deadline)?;
+            let mut distrust = lock(&self.distrust);
+            if *distrust == why {
+                *distrust = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// The pulse to put with a grant or renewal, if it is time.
+    pub(crate) fn due_pulse(&self) -> Option<Pulse> {
+        let (ms, term) = ((self.now)(), self.client.newest().term);
+        let due = lock(&self.pulse_ms).is_none_or(|last| last.abs_diff(ms) >= PULSE_EVERY_MS);
+        due.then_some(Pulse { ms, term })
+    }
+
+    pub(crate) fn pulse_was_put(&self, pulse: Pulse) {
+        *lock(&self.pulse_ms) = Some(pulse.ms);
+    }
+
+    /// Something that a person should know of, told once.
+    pub(crate) fn alarm(&self, what: String) {
+        let mut alarms = lock(&self.alarms);
+        if !alarms.contains(&what) {
+            alarms.push(what);
+        }
+    }
+
+    pub(crate) fn alarms(&self) -> Vec<String> {
+        lock(&self.alarms).clone()
+    }
+
+    pub(crate) fn damaged(&self, what: impl std::fmt::Display) -> Outage {
+        damaged(&self.keys, what)
+    }
+
+    /// The last tick that a floor has to be above, now.
+    pub(crate) fn past_every_window(&self, known: &Known) -> Result<Tick, Outage> {
+        let meta = &known.record.meta;
+        match meta.format.tick_at_ms((self.now)()) {
+            Ok(now) => Ok(snowlease_lease::rules::past_every_window(meta, now)),
+            Err(error) => Err(Outage::unavailable(format!(
+                "the store has to be quarantined, and the clock is of no use: {error}"
+            ))),
+        }
+    }
+}
+
+/// What [`Core::look`] read, in the order of the keys.
+#[derive(Debug)]
+pub(crate) struct Looked(TxnResponse);
+
+impl Looked {
+    pub(crate) fn get(&self, place: usize) -> Option<&KeyValue> {
+        txn::found(self.0.responses.get(place))
+    }
+}
+
+/// Reads the store's meta, for a store in use.
+pub(crate) fn decode(keys: &Keys, found: Option<&KeyValue>) -> Result<Known, Outage> {
+    let Some(kv) = found else {
+        return Err(damaged(keys, "its meta is gone"));
+    };
+    let record = Record::decode(&kv.value).map_err(|error| match error {
+        NoRecord::Damaged(what) => damaged(keys, what),
+        NoRecord::Newer(schema) => Outage::unavailable(format!(
+            "the store under {}/ has schema {schema} now, and this program knows {SCHEMA}: update \
+             this program",
+            keys.prefix()
+        )),
+    })?;
+    if record.creating {
+        return Err(Outage::unavailable(format!(
+            "the store under {}/ is being made: try again; if that goes on, finish it with \
+             `snowlease store init`",
+            keys.prefix()
+        )));
+    }
+    Ok(Known { record, bytes: kv.value.clone() })
+}
+
+fn damaged(keys: &Keys, what: impl std::fmt::Display) -> Outage {
+    Outage::unavailable(format!(
+        "the store under {}/ is damaged ({what}): restore a backup of etcd, and tell the store with \
+         `snowlease store quarantine`",
+        keys.prefix()
+    ))
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every change under these locks is one assignment or insertion.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,105 @@
+//! The cold check: see [`PulseGuard`]. It is made for each new connection, before a grant.
+
+use std::sync::Mutex;
+
+use snowlease_lease::guard::Verdict;
+use snowlease_lease::{AcquireError, Outage, PulseGuard, RollbackGuard, Terms, os};
+
+use crate::core::{Core, lock};
+use crate::net::{Deadline, Trouble};
+use crate::proto::RangeRequest;
+use crate::record::Pulse;
+
+#[derive(Debug)]
+pub(crate) struct Guard(Mutex<Judging>);
+
+#[derive(Debug)]
+struct Judging {
+    pulse: PulseGuard,
+    /// How many connections there were when the pulse was judged last.
+    connections: u64,
+}
+
+impl Guard {
+    pub(crate) fn new(guard: RollbackGuard, terms: Terms) -> Guard {
+        Guard(Mutex::new(Judging { pulse: PulseGuard::new(guard, terms), connections: 0 }))
+    }
+}
+
+impl Core {
+    /// Answers the newest connection that may be used for a grant.
+    ///
+    /// # Errors
+    ///
+    /// The store may be an older copy of itself: it is watched, or cannot be reached.
+    pub(crate) fn trusted(&self, deadline: Deadline) -> Result<u64, AcquireError> {
+        self.settle(deadline).map_err(unsent)?;
+        let connections = self.client.connected(deadline).map_err(unsent)?;
+        let judge = {
+            let judging = lock(&self.guard.0);
+            judging.connections != connections || judging.pulse.is_watching()
+        };
+        if !judge {
+            return Ok(connections);
+        }
+        let pulse = self.read_pulse(deadline)?;
+        self.settle(deadline).map_err(unsent)?;
+        let verdict = {
+            let mut judging = lock(&self.guard.0);
+            let now_ns = os::boot_ns();
+            if judging.connections < connections {
+                judging.connections = connections;
+                judging.pulse.connected(pulse.ms, (self.now)(), now_ns)
+            } else {
+                judging.pulse.look(pulse.ms, (self.now)(), now_ns)
+            }
+        };
+        match verdict {
+            Verdict::Trust => {}
+            Verdict::Warn { silent } => self.alarm(format!(
+                "nobody had used the store for {} s: if it was restored from a backup, tell it \
+                 with `snowlease store quarantine`",
+                silent.as_secs()
+            )),
+            Verdict::Watch { silent, left } => {
+                return Err(Outage::unavailable(format!(
+                    "nobody has used the store for {} s, so it may have been restored from a \
+                     backup: it is watched for {} ms more for a renewal that tells otherwise",
+                    silent.as_secs(),
+                    left.as_millis()
+                ))
+                .into());
+            }
+            Verdict::Skew { ahead_ms } => return Err(AcquireError::Skew { ahead_ms }),
+            Verdict::Quarantine { silent } => {
+                self.wait_for_the_forgotten(|| deadline).map_err(unsent)?;
+                lock(&self.guard.0).pulse.quarantined();
+                self.alarm(format!(
+                    "nobody had used the store for {} s, and nobody renewed while it was watched: \
+                     it was put into quarantine, since it may have been restored from a backup",
+                    silent.as_secs()
+                ));
+            }
+        }
+        Ok(connections)
+    }
+
+    /// The pulse; a term of the cluster that is below the one in it shows an older copy.
+    pub(crate) fn read_pulse(&self, deadline: Deadline) -> Result<Pulse, Outage> {
+        let request = RangeRequest { key: self.keys.pulse(), ..RangeRequest::default() };
+        let answer = self.client.range(&request, deadline).map_err(unsent)?;
+        let pulse = match answer.kvs.first() {
+            None => Pulse::default(),
+            Some(kv) => Pulse::decode(&kv.value).ok_or_else(|| self.damaged("its pulse"))?,
+        };
+        let term = answer.header.map_or(u64::MAX, |header| header.raft_term);
+        if term < pulse.term {
+            self.distrust(&format!("etcd's raft went back from term {} to {term}", pulse.term));
+        }
+        Ok(pulse)
+    }
+}
+
+fn unsent(trouble: Trouble) -> Outage {
+    Outage::unavailable(trouble.detail)
+}

@@ -1,0 +1,19 @@
+//! Real clusters for tests, and a store under a prefix of its own for each check of the
+//! conformance suite.
+//!
+//! `cargo xtask setup` puts the programs in place. Every process started here ends with the one
+//! that started it, however that ends.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
+
+mod cluster;
+mod gateway;
+mod process;
+mod proxy;
+mod setup;
+mod tls;
+
+pub use cluster::{Cluster, Options};
+pub use proxy::Proxy;
+pub use setup::NewPrefix;
+pub use tls::Certificates;
