@@ -32,7 +32,7 @@ impl Administer for PostgresStore {
                     }
                     Err(fault) => call.again(fault)?,
                 }
-                call.pause(&mut pause).await;
+                call.pause(&mut pause).await?;
             }
         })
     }

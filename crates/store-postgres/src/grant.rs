@@ -55,7 +55,7 @@ pub(crate) async fn acquire(call: &Call, ask: &Acquire) -> Result<Grant, Acquire
             }
             Err(fault) => {
                 call.again(fault)?;
-                call.pause(&mut pause).await;
+                call.pause(&mut pause).await?;
                 continue;
             }
         }
@@ -75,7 +75,7 @@ pub(crate) async fn acquire(call: &Call, ask: &Acquire) -> Result<Grant, Acquire
         match refuse(call, ask).await? {
             Next::Answer(grant) => return Ok(grant),
             Next::AtOnce => {}
-            Next::Later => call.pause(&mut pause).await,
+            Next::Later => call.pause(&mut pause).await?,
         }
     }
 }

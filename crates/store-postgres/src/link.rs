@@ -148,12 +148,11 @@ impl Call {
     /// Waits for better times, if there is any hope of them within the attempt.
     async fn hope(&self, fault: Fault, pause: &mut Duration) -> Result<(), Outage> {
         let hopeless = !matches!(fault.remedy, Remedy::Again | Remedy::Reconnect);
-        if hopeless || self.left() < *pause * 2 {
+        if hopeless {
             return Err(fault.outage);
         }
         self.note(fault.outage);
-        self.pause(pause).await;
-        Ok(())
+        self.pause(pause).await
     }
 
     /// Runs a statement. Its outcome is known when this returns, or the error says that it is not.
@@ -234,7 +233,7 @@ impl Call {
                 Ok(rows) => return Ok(rows),
                 Err(fault) => self.again(fault)?,
             }
-            self.pause(&mut pause).await;
+            self.pause(&mut pause).await?;
         }
     }
 
@@ -246,7 +245,7 @@ impl Call {
                 Ok(shown) => return Ok(shown),
                 Err(fault) => self.again(fault)?,
             }
-            self.pause(&mut pause).await;
+            self.pause(&mut pause).await?;
         }
     }
 
@@ -254,11 +253,18 @@ impl Call {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits a little, longer each time, and not at the same times as others.
-    pub(crate) async fn pause(&self, pause: &mut Duration) {
+    /// Waits a little before the same is tried again, longer each time, and not at the same times as
+    /// others. What would be begun too late to end in time is not begun: its outcome would not be
+    /// known.
+    pub(crate) async fn pause(&self, pause: &mut Duration) -> Result<(), Outage> {
         let spread = u32::try_from(os::boot_ns() % 64).unwrap_or(0);
-        sleep((*pause / 64 * (64 + spread) / 2).min(self.left())).await;
+        let time = *pause / 128 * (64 + spread);
+        if self.left() < time + *pause {
+            return Err(self.trouble());
+        }
+        sleep(time).await;
         *pause = (*pause * 2).min(PAUSES.1);
+        Ok(())
     }
 
     /// The first pause.
@@ -296,11 +302,17 @@ impl Call {
                 "PostgreSQL has not answered within {ms} ms: ask again with the same secrets"
             ));
         }
+        self.trouble()
+    }
+
+    /// What was in the way.
+    fn trouble(&self) -> Outage {
         let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).take();
-        trouble.map(|trouble| Outage { unknown: false, ..trouble }).unwrap_or_else(|| {
+        trouble.unwrap_or_else(|| {
             Outage::unavailable(format!(
-                "there was no connection to PostgreSQL within {ms} ms: check that it runs and \
-                 that the network lets us through"
+                "there was no connection to PostgreSQL within {} ms: check that it runs and that \
+                 the network lets us through",
+                self.attempt.as_millis()
             ))
         })
     }

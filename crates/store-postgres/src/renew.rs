@@ -27,7 +27,7 @@ pub(crate) async fn renew(call: &Call, format: Format, ask: &Renew) -> Result<Re
         match refuse(call, ask).await? {
             Next::Answer(renewal) => return Ok(renewal),
             Next::AtOnce => {}
-            Next::Later => call.pause(&mut pause).await,
+            Next::Later => call.pause(&mut pause).await?,
         }
     }
 }

@@ -167,6 +167,6 @@ async fn release(call: &Call, ask: &Release) -> Result<(), ReleaseError> {
             }
             Err(fault) => call.again(fault)?,
         }
-        call.pause(&mut pause).await;
+        call.pause(&mut pause).await?;
     }
 }

@@ -3,8 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
 mod conformance;
+mod encryption;
 mod faults;
+mod rollback;
 mod speed;
+mod standby;
 mod tables;
 
 use std::time::Duration;
