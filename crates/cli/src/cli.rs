@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand};
 
 use crate::output::{self, ReaderGone};
 use crate::usage::Usage;
-use crate::{decode, layout, lease, next, range, serve, store};
+use crate::{decode, layout, lease, next, plan, range, serve, store};
 
 /// Shown where no verb is given: enough to get going, and an exit code of 0, since nothing went
 /// wrong.
@@ -42,6 +42,7 @@ enum Verb {
     Layout(layout::Layout),
     Lease(lease::Lease),
     Store(store::Store),
+    Plan(plan::Plan),
 }
 
 /// Does what the command line says.
@@ -59,6 +60,7 @@ pub(crate) fn run() -> ExitCode {
         Some(Verb::Layout(verb)) => verb.run(),
         Some(Verb::Lease(verb)) => verb.run(),
         Some(Verb::Store(verb)) => verb.run(),
+        Some(Verb::Plan(verb)) => verb.run(),
     };
     exit_code(done)
 }

@@ -84,6 +84,12 @@ impl Client {
         self.answer(self.agent.post(format!("{}{path}", self.base)).send_empty())
     }
 
+    /// The answer to what an operator asks for on this path.
+    pub(crate) fn command<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        let request = self.agent.post(format!("{}{path}", self.base));
+        self.answer(request.content_type("application/json").send("{}"))
+    }
+
     fn answer<T: DeserializeOwned>(&self, asked: Asked) -> Result<T> {
         let mut answer = asked.map_err(|error| self.unreachable(error))?;
         let body = answer.body_mut().with_config().limit(LARGEST_ANSWER).read_to_string();

@@ -1,4 +1,4 @@
-//! `snowlease lease`: who has which generator id, until when.
+//! `snowlease lease`: who has which generator id, until when; and who is to move.
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -6,7 +6,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 use snowlease_lease::pool::judging_tick;
 use snowlease_lease::{LeaseStore, os};
 use snowlease_service::lease_line;
-use snowlease_wire::{LeaseLine, Leases, State};
+use snowlease_wire::{Drained, LeaseLine, Leases, State};
 
 use crate::output;
 use crate::stores;
@@ -22,7 +22,19 @@ States: held; expired (its window is over and it was not given back: it can be g
 (not granted again, its holder moves away); free (given back). What was never granted is not
 listed.";
 
-/// See who has which generator id
+const DRAIN_EXAMPLES: &str = "\
+Examples:
+  snowlease lease drain 17
+  snowlease lease drain 17 --store etcd://etcd-1:2379,etcd-2:2379/ids
+
+The holder learns of it at its next renewal, gets another generator id and goes on without a gap.
+Nothing is taken away: a holder that does not move keeps its window.";
+
+const UNDRAIN_EXAMPLES: &str = "\
+Examples:
+  snowlease lease undrain 17";
+
+/// See and move who has which generator id
 #[derive(Debug, Args)]
 #[command(subcommand_required = true, arg_required_else_help = false)]
 pub(crate) struct Lease {
@@ -33,6 +45,8 @@ pub(crate) struct Lease {
 #[derive(Debug, Subcommand)]
 enum Verb {
     List(List),
+    Drain(Drain),
+    Undrain(Undrain),
 }
 
 /// List every generator id that was ever granted
@@ -46,14 +60,78 @@ struct List {
     json: bool,
 }
 
+/// Have the holder of a generator id move to another one
+#[derive(Debug, Args)]
+#[command(after_help = DRAIN_EXAMPLES)]
+struct Drain {
+    #[command(flatten)]
+    mark: Mark,
+}
+
+/// Have a generator id granted again
+#[derive(Debug, Args)]
+#[command(after_help = UNDRAIN_EXAMPLES)]
+struct Undrain {
+    #[command(flatten)]
+    mark: Mark,
+}
+
+#[derive(Debug, Args)]
+struct Mark {
+    /// The generator id
+    #[arg(value_name = "ID")]
+    generator_id: u64,
+    #[command(flatten)]
+    target: Target,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Mark {
+    fn set(self, draining: bool) -> Result<()> {
+        let id = self.generator_id;
+        let drained = match self.target.asked()? {
+            Asked::Service(client) => {
+                let verb = if draining { "drain" } else { "undrain" };
+                client.command(&format!("/generators/{id}/{verb}"))?
+            }
+            Asked::Store(url) => {
+                stores::open(&url)?.drain(id, draining)?;
+                Drained { generator_id: id, draining }
+            }
+        };
+        if self.json {
+            return output::answer(&output::json(&drained)?);
+        }
+        output::answer(&if draining {
+            format!(
+                "generator id {id} is draining: its holder moves to another one at its next \
+                 renewal, and it is not granted again until `snowlease lease undrain {id}`"
+            )
+        } else {
+            format!("generator id {id} is granted again")
+        })
+    }
+}
+
 impl Lease {
     pub(crate) fn run(self) -> Result<()> {
-        let Verb::List(list) = self.verb;
-        let leases = match list.target.asked()? {
+        match self.verb {
+            Verb::List(list) => list.run(),
+            Verb::Drain(Drain { mark }) => mark.set(true),
+            Verb::Undrain(Undrain { mark }) => mark.set(false),
+        }
+    }
+}
+
+impl List {
+    fn run(self) -> Result<()> {
+        let leases = match self.target.asked()? {
             Asked::Service(client) => client.get("/generators")?,
             Asked::Store(url) => of_store(&*stores::open(&url)?)?,
         };
-        if list.json {
+        if self.json {
             return output::answer(&output::json(&leases)?);
         }
         if leases.leases.is_empty() {

@@ -8,6 +8,7 @@ mod lease;
 mod logs;
 mod next;
 mod output;
+mod plan;
 mod range;
 mod reading;
 mod serve;

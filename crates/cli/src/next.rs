@@ -65,7 +65,8 @@ impl Next {
             }
             Asked::Store(url) => {
                 // The library makes a store where there is none, but does not say so.
-                let format = stores::open_or_create(&url, Wanted::ANY)?.status()?.meta.format;
+                let format =
+                    stores::open_or_create(&url, &Wanted::default())?.status()?.meta.format;
                 let ids = Connector::new(url)
                     .name("snowlease next")
                     .connect_blocking()

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use snowlease_core::{Format, Generator};
-use snowlease_lease::{Holder, IdClock, Keeper, LeaseStore, Meta, State, Terms, os};
+use snowlease_lease::{Administer, Holder, IdClock, Keeper, Meta, Realm, State, Terms, os};
 use snowlease_service::{Limits, Parts, Service, Standing};
 use snowlease_wire::time::beside_ticks;
 use tokio::runtime::{Builder, Runtime};
@@ -94,9 +94,12 @@ impl Serve {
         let wanted = Wanted {
             format: settings.format.given(),
             range: settings.generators.given(),
-            attempt: settings.terms.attempt(),
+            realm: settings.realm.clone(),
+            region: settings.holder.region().to_owned(),
+            terms: settings.terms,
+            rollback_guard: settings.rollback_guard,
         };
-        let store = stores::open_or_create(&settings.store.value, wanted)?;
+        let store = stores::open_or_create(&settings.store.value, &wanted)?;
         let meta = store.status()?.meta;
         warn_of_the_end(meta.format);
         warn_of_the_tick(meta.format, settings.terms);
@@ -104,7 +107,7 @@ impl Serve {
             meta,
             store,
             url: settings.store.value,
-            environment: settings.environment,
+            realm: settings.realm,
             terms: settings.terms,
             holder: settings.holder,
             batch: settings.max_ids_per_request,
@@ -181,11 +184,11 @@ fn bind(address: SocketAddr) -> Result<TcpListener> {
 
 /// A store with everything that serving it takes.
 struct Serving {
-    store: Arc<dyn LeaseStore>,
+    store: Arc<dyn Administer>,
     /// What the store is for, whatever was configured.
     meta: Meta,
     url: String,
-    environment: Option<String>,
+    realm: Realm,
     terms: Terms,
     holder: Holder,
     batch: Setting<usize>,
@@ -230,9 +233,16 @@ impl Serving {
         let generator = Generator::new(self.meta.format, Arc::clone(&clock) as Arc<_>)
             .with_fork_guard(os::fork_guard())
             .with_max_wait(QUEUE_WAIT);
-        let store = Arc::clone(&self.store);
-        Keeper::start(store, Arc::new(generator), clock, self.terms, self.holder.clone())
-            .context("the system gives no thread: free some and start again")
+        let store = Arc::clone(&self.store) as Arc<_>;
+        Keeper::start(
+            store,
+            Arc::new(generator),
+            clock,
+            self.terms,
+            self.holder.clone(),
+            self.realm.clone(),
+        )
+        .context("the system gives no thread: free some and start again")
     }
 
     fn service(self, keeper: &Arc<Keeper>) -> Service {
@@ -247,6 +257,7 @@ impl Serving {
             terms: self.terms,
             range: self.meta.range,
             region: self.holder.region().to_owned(),
+            realm: self.realm,
             wall_ms: Arc::new(os::wall_ms),
             limits: Limits { batch: self.batch.value, ..Limits::DEFAULT },
         })
@@ -254,8 +265,10 @@ impl Serving {
 
     fn line(&self, address: SocketAddr) -> String {
         let (first, last) = self.meta.range;
-        let environment = self.environment.as_deref();
-        let environment = environment.map(|name| format!("{name}, ")).unwrap_or_default();
+        let environment = match self.realm.environment() {
+            "" => String::new(),
+            name => format!("{name}, "),
+        };
         let store = hide_secrets(&self.url);
         let what = format!("{environment}store {store}, generator ids {first}-{last}");
         format!("serving ids on http://{address} ({what})")

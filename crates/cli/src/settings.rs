@@ -1,19 +1,22 @@
 //! The configuration: each value with its origin, checked before anything is done.
 
 pub(crate) mod keys;
+mod plan;
 mod read;
 mod sources;
 
 use std::fmt::Write;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use snowlease_core::{Format, Layout};
 use snowlease_lease::range::default_range;
-use snowlease_lease::{Holder, Terms, TermsError, os};
+use snowlease_lease::{Holder, PlannedRange, Realm, RollbackGuard, Terms, TermsError, os};
 use tracing_subscriber::EnvFilter;
 
 use self::keys::Key;
+pub(crate) use self::plan::PlanFile;
 pub(crate) use self::sources::{Flags, Keys, Origin, Sources};
 use crate::usage::Usage;
 use crate::{logs, stores};
@@ -39,8 +42,9 @@ pub(crate) struct Settings {
     pub(crate) store: Setting<String>,
     pub(crate) format: Setting<Format>,
     pub(crate) generators: Setting<(u64, u64)>,
-    pub(crate) environment: Option<String>,
+    pub(crate) realm: Realm,
     pub(crate) terms: Terms,
+    pub(crate) rollback_guard: RollbackGuard,
     pub(crate) holder: Holder,
     pub(crate) max_ids_per_request: Setting<usize>,
     pub(crate) insecure: bool,
@@ -53,14 +57,9 @@ impl Settings {
     pub(crate) fn resolve(sources: &Sources) -> Result<Settings, Usage> {
         let mut resolver = Resolver::new(sources);
         let listen = resolver.required(&keys::LISTEN, read::listen)?;
-        let store = resolver.store()?;
-        let format = resolver.format()?;
-        let generators = resolver.generators(format.value)?;
-        let region = resolver.optional(&keys::REGION, label)?;
-        let environment = resolver.optional(&keys::ENVIRONMENT, label)?;
+        let Place { store, format, generators, region, realm } = resolver.place()?;
         let terms = resolver.terms()?;
         let name = resolver.name()?;
-        let region = region.map(|setting| setting.value).unwrap_or_default();
         let process = std::process::id().to_string();
         let holder = Holder::new(name, os::host_name(), process, region)
             .map_err(|error| Usage(error.to_string()))?;
@@ -69,8 +68,9 @@ impl Settings {
             store,
             format,
             generators,
-            environment: environment.map(|setting| setting.value),
+            realm,
             terms,
+            rollback_guard: resolver.required(&keys::ROLLBACK_GUARD, str::parse)?.value,
             holder,
             max_ids_per_request: resolver.required(&keys::MAX_IDS_PER_REQUEST, read::max_ids)?,
             insecure: resolver.required(&keys::INSECURE, read::switch)?.value,
@@ -78,6 +78,16 @@ impl Settings {
             shown: resolver.shown,
         })
     }
+}
+
+/// Which store, and what it is for.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) store: Setting<String>,
+    pub(crate) format: Setting<Format>,
+    pub(crate) generators: Setting<(u64, u64)>,
+    pub(crate) region: String,
+    pub(crate) realm: Realm,
 }
 
 /// Turns texts into values, and remembers what to show of them.
@@ -115,6 +125,102 @@ impl<'a> Resolver<'a> {
     ) -> Result<Setting<T>, Usage> {
         let missing = || Usage(format!("--{} is missing: give it a value", key.flag));
         self.optional(key, read)?.ok_or_else(missing)
+    }
+
+    /// Which store, and what it is for, as the plan says if there is one. What is given beside a
+    /// plan must not contradict it.
+    pub(crate) fn place(&mut self) -> Result<Place, Usage> {
+        let store = self.store()?;
+        let format = self.format()?;
+        let generators = self.generators(format.value);
+        let region = self.optional(&keys::REGION, label)?;
+        let environment = self.optional(&keys::ENVIRONMENT, |text| {
+            let checked = Realm::new(text, None).map_err(|error| error.to_string());
+            checked.map(|_| text.to_owned())
+        })?;
+        let plan = self.plan()?;
+        let name = |setting: Option<Setting<String>>| setting.map(|setting| setting.value);
+        let Some((file, range, origin)) = plan else {
+            let realm = Realm::new(name(environment).unwrap_or_default(), None)
+                .map_err(|error| Usage(error.to_string()))?;
+            let (generators, region) = (generators?, name(region).unwrap_or_default());
+            return Ok(Place { store, format, generators, region, realm });
+        };
+        let plan = &file.plan;
+        let contradicts = |key: &Key, origin: &Origin, planned: &str| {
+            Err(Usage(format!(
+                "{} contradicts the plan, which says {planned}: leave it out, or change the plan",
+                origin.of(key)
+            )))
+        };
+        if format.origin != Origin::Default && format.value != plan.format() {
+            return contradicts(&keys::LAYOUT, &format.origin, &plan.format().to_string());
+        }
+        // A range that only the layout of the plan has is judged with that.
+        let given = self.sources.text(&keys::GENERATORS)?;
+        if let Some((text, origin)) = given
+            && read::generators(&text, plan.format()) != Ok(range.ids)
+        {
+            let planned = format!("{}-{}", range.ids.0, range.ids.1);
+            return contradicts(&keys::GENERATORS, &origin, &planned);
+        }
+        if let Some(given) = environment.filter(|given| given.value != plan.environment()) {
+            let planned = match plan.environment() {
+                "" => "none",
+                name => name,
+            };
+            return contradicts(&keys::ENVIRONMENT, &given.origin, planned);
+        }
+        let store = match file.store(&range) {
+            Some(url) if store.origin == Origin::Default => {
+                Setting { value: url.to_owned(), origin: origin.clone() }
+            }
+            _ => store,
+        };
+        self.shown.fill(&keys::STORE, store.value.clone());
+        self.shown.fill(&keys::LAYOUT, plan.format().layout().to_string());
+        self.shown.fill(&keys::TICK, told(Duration::from_millis(plan.format().tick_ms().into())));
+        self.shown.fill(&keys::EPOCH, crate::time::told(plan.format().epoch_ms()));
+        self.shown.fill(&keys::GENERATORS, format!("{}-{}", range.ids.0, range.ids.1));
+        let region = name(region).unwrap_or_else(|| file.region(&range).to_owned());
+        self.shown.fill(&keys::REGION, region.clone());
+        Ok(Place {
+            store,
+            format: Setting { value: plan.format(), origin: origin.clone() },
+            generators: Setting { value: range.ids, origin },
+            region,
+            realm: plan.realm(),
+        })
+    }
+
+    /// The plan and its range that counts here, and who gave it.
+    fn plan(&mut self) -> Result<Option<(PlanFile, PlannedRange, Origin)>, Usage> {
+        let path = self.optional(&keys::PLAN, |text| Ok(PathBuf::from(text)))?;
+        let Some(path) = path else {
+            let range = self.optional(&keys::RANGE, |text| Ok(text.to_owned()))?;
+            return match range {
+                Some(range) => Err(Usage(format!(
+                    "{} names a range of a plan: give --{} FILE too",
+                    range.origin.of(&keys::RANGE),
+                    keys::PLAN.flag
+                ))),
+                None => Ok(None),
+            };
+        };
+        let file = PlanFile::read(&path.value)?;
+        let range = self.optional(&keys::RANGE, |name| file.range(name).cloned())?;
+        match range {
+            Some(range) => Ok(Some((file, range.value, path.origin))),
+            None => {
+                let names: Vec<&str> =
+                    file.plan.ranges().iter().map(|range| range.name.as_str()).collect();
+                Err(Usage(format!(
+                    "say which range of the plan this is: --{} {}",
+                    keys::RANGE.flag,
+                    names.join("|")
+                )))
+            }
+        }
     }
 
     /// Layout, tick length and epoch together; the origin is the default only if that of all three
@@ -170,7 +276,24 @@ impl<'a> Resolver<'a> {
             self.shown.fill(&keys::RENEW, told(value));
             Setting { value, origin: Origin::Default }
         });
-        Terms::new(lease.value, renew.value).map_err(|error| Usage(no_terms(error, &lease, &renew)))
+        let bridge = self.optional(&keys::BRIDGE, read::length)?;
+        let terms = Terms::new(lease.value, renew.value)
+            .map_err(|error| Usage(no_terms(error, &lease, &renew)))?;
+        match bridge {
+            Some(bridge) => terms.with_bridge(bridge.value).map_err(|_| {
+                Usage(format!(
+                    "{} {}: choose {} (the lease) to {}",
+                    bridge.origin.of(&keys::BRIDGE),
+                    told(bridge.value),
+                    told(lease.value),
+                    told(Terms::LONGEST_WINDOW)
+                ))
+            }),
+            None => {
+                self.shown.fill(&keys::BRIDGE, told(lease.value));
+                Ok(terms)
+            }
+        }
     }
 
     fn name(&mut self) -> Result<String, Usage> {
@@ -199,7 +322,7 @@ fn told(length: Duration) -> String {
 fn no_terms(error: TermsError, lease: &Setting<Duration>, renew: &Setting<Duration>) -> String {
     let (long, often) = (told(lease.value), told(renew.value));
     match error {
-        TermsError::Window { .. } => format!(
+        TermsError::Window { .. } | TermsError::Bridge { .. } => format!(
             "{} {long}: choose {} to {}",
             lease.origin.of(&keys::LEASE),
             told(Terms::SHORTEST_WINDOW),

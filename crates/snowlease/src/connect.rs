@@ -128,7 +128,7 @@ impl Connector {
     pub fn connect_blocking(self) -> Result<Ids, ConnectError> {
         let until_ns = os::boot_ns().saturating_add(nanos(self.ready_within));
         let holder = self.holder()?;
-        let store = store::open(&self.url, holder.name(), self.format, self.terms)?;
+        let store = self.open(holder.name(), until_ns)?;
         let format = self.format_of(&*store, until_ns)?;
         let clock = id_clock();
         let generator = Generator::new(format, Arc::clone(clock) as Arc<_>)
@@ -146,6 +146,18 @@ impl Connector {
         let left = Duration::from_nanos(until_ns.saturating_sub(os::boot_ns()));
         keeper.wait_ready(left)?;
         Ok(Ids::new(keeper, store))
+    }
+
+    /// The store, waiting for one that does not answer yet.
+    fn open(&self, holder: &str, until_ns: u64) -> Result<store::Shared, StoreError> {
+        loop {
+            match store::open(&self.url, holder, self.format, self.terms) {
+                Err(StoreError::Away(_)) if os::boot_ns() < until_ns => {
+                    std::thread::park_timeout(Duration::from_millis(100));
+                }
+                opened => return opened,
+            }
+        }
     }
 
     fn holder(&self) -> Result<Holder, HolderError> {

@@ -16,6 +16,8 @@
 //! | URL | store | for |
 //! |---|---|---|
 //! | `http://HOST:PORT` | a lease service, `snowlease serve` | many processes and machines |
+//! | `etcd://HOST,HOST/PREFIX` | etcd 3.4 to 3.7, with the feature `etcd` | many processes and machines |
+//! | `postgres://USER@HOST/DATABASE` | PostgreSQL 15 or later, with the feature `postgres` | many processes and machines |
 //! | `sqlite:PATH` | a file this process alone has open | one process on one machine |
 //! | `memory:` or `memory:NAME` | memory of this process, forgotten with it | tests |
 //!
@@ -33,8 +35,8 @@ pub use snowlease_core::{
 pub use snowlease_lease::id_clock::ClockStatus;
 pub use snowlease_lease::keeper::Outcomes;
 pub use snowlease_lease::{
-    Holder, Meta, Mode, NotReady, NotReleased, Outage, State, Status, StoreStatus, Terms,
-    TermsError,
+    Holder, Meta, Mode, NotReady, NotReleased, Outage, PlanHash, Realm, RealmError, State, Status,
+    StoreStatus, Terms, TermsError,
 };
 
 pub use connect::{ConnectError, Connector};

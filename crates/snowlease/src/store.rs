@@ -22,8 +22,8 @@ pub(crate) type Shared = Arc<dyn LeaseStore>;
 pub enum StoreError {
     /// The URL has no scheme that this library knows.
     #[error(
-        "`{url}` names no store: use http://HOST:PORT (a lease service), sqlite:PATH (a file of this \
-         machine) or memory: (tests)"
+        "`{url}` names no store: use http://HOST:PORT (a lease service), etcd://HOST,HOST/PREFIX, \
+         postgres://USER@HOST/DATABASE, sqlite:PATH (a file of this machine) or memory: (tests)"
     )]
     Scheme {
         /// The URL, without any secret it may carry.
@@ -40,6 +40,9 @@ pub enum StoreError {
     /// The store cannot be opened.
     #[error("{0}")]
     Open(String),
+    /// The store does not answer. Connecting tries again until its time is over.
+    #[error("{0}")]
+    Away(String),
 }
 
 /// As `Display`: a program whose `main` returns this prints what to do.
@@ -60,10 +63,8 @@ pub(crate) fn open(
         Some(("memory", _)) => shared(url.to_owned(), || memory(format)),
         Some(("sqlite", path)) => sqlite(path, name, format, terms),
         Some(("http" | "https", _)) => remote(url, terms),
-        Some(("etcd" | "etcds" | "postgres" | "postgresql", _)) => Err(StoreError::NotBuilt {
-            scheme: "etcd and PostgreSQL",
-            remedy: "connect to a lease service (http://HOST:PORT) in front of one",
-        }),
+        Some(("etcd" | "etcds", _)) => etcd(url, format, terms),
+        Some(("postgres" | "postgresql", _)) => postgres(url, format, terms),
         _ => Err(StoreError::Scheme { url: without_secrets(url) }),
     }
 }
@@ -120,6 +121,57 @@ fn remote(url: &str, terms: Terms) -> Result<Shared, StoreError> {
 fn remote(_: &str, _: Terms) -> Result<Shared, StoreError> {
     Err(StoreError::NotBuilt { scheme: "http", remedy: "enable the feature `http`" })
 }
+
+/// A store of a fleet is there or is not: one made by a slip in its URL would grant the same
+/// generator ids a second time.
+#[cfg(feature = "etcd")]
+fn etcd(url: &str, format: Option<Format>, terms: Terms) -> Result<Shared, StoreError> {
+    use snowlease_store_etcd::{Address, EtcdStore, Open, OpenError, Secret};
+
+    let address: Address = url.parse().map_err(|error| StoreError::Open(format!("{error}")))?;
+    let address = address.or_password(std::env::var(PASSWORD).ok().map(Secret::new));
+    shared(format!("etcd:{address}"), || {
+        // A fleet that starts at once leaves it to its operators to look at the whole cluster.
+        let open =
+            Open { format, attempt: terms.attempt(), terms, inspect: false, ..Open::default() };
+        let opened = EtcdStore::open(&address, &open);
+        let (store, _) = opened.map_err(|error| match error {
+            OpenError::Cluster(outage) => StoreError::Away(outage.detail),
+            error => StoreError::Open(error.to_string()),
+        })?;
+        Ok(Arc::new(store) as Shared)
+    })
+}
+
+#[cfg(not(feature = "etcd"))]
+fn etcd(_: &str, _: Option<Format>, _: Terms) -> Result<Shared, StoreError> {
+    Err(StoreError::NotBuilt { scheme: "etcd", remedy: "enable the feature `etcd`" })
+}
+
+#[cfg(feature = "postgres")]
+fn postgres(url: &str, format: Option<Format>, terms: Terms) -> Result<Shared, StoreError> {
+    use snowlease_store_postgres::{Address, Open, OpenError, PostgresStore};
+
+    let address: Address = url.parse().map_err(|error| StoreError::Open(format!("{error}")))?;
+    shared(format!("postgres:{address}"), || {
+        let open = Open { format, attempt: terms.attempt(), terms, ..Open::default() };
+        let opened = PostgresStore::open(&address, &open);
+        let (store, _) = opened.map_err(|error| match error {
+            OpenError::Outage(outage) => StoreError::Away(outage.detail),
+            error => StoreError::Open(error.to_string()),
+        })?;
+        Ok(Arc::new(store) as Shared)
+    })
+}
+
+#[cfg(not(feature = "postgres"))]
+fn postgres(_: &str, _: Option<Format>, _: Terms) -> Result<Shared, StoreError> {
+    Err(StoreError::NotBuilt { scheme: "postgres", remedy: "enable the feature `postgres`" })
+}
+
+/// Where the password of a store may be kept that is not to be part of its URL.
+#[cfg(feature = "etcd")]
+const PASSWORD: &str = "SNOWLEASE_STORE_PASSWORD";
 
 fn memory(format: Option<Format>) -> Result<Shared, StoreError> {
     let format = format.unwrap_or_default();

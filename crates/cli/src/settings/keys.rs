@@ -49,9 +49,12 @@ impl Key {
 pub(crate) static LISTEN: Key =
     Key::new("listen", "ADDRESS", "Where to serve HTTP; port 0 picks one")
         .default("127.0.0.1:8700");
-pub(crate) static STORE: Key =
-    Key::new("store", "URL", "Where leases are kept: sqlite:PATH or memory:")
-        .default("sqlite:snowlease.db");
+pub(crate) static STORE: Key = Key::new(
+    "store",
+    "URL",
+    "Where leases are kept: sqlite:PATH, etcd://HOST,HOST/PREFIX, postgres://… or memory:",
+)
+.default("sqlite:snowlease.db");
 pub(crate) static LAYOUT: Key =
     Key::new("layout", "LAYOUT", "Widths of tick, generator id and sequence in bits, 63 together")
         .default("t41g10s12");
@@ -66,6 +69,25 @@ pub(crate) static GENERATORS: Key =
 pub(crate) static REGION: Key = Key::new("region", "NAME", "The region this process runs in");
 pub(crate) static ENVIRONMENT: Key =
     Key::new("environment", "NAME", "The environment it belongs to, such as production");
+pub(crate) static PLAN: Key = Key::new(
+    "plan",
+    "FILE",
+    "The plan of all ranges: brings format, generator ids, region and environment along",
+);
+pub(crate) static RANGE: Key =
+    Key::new("range", "NAME", "The range of the plan that this store grants");
+pub(crate) static BRIDGE: Key = Key::new(
+    "bridge",
+    "LENGTH",
+    "How long windows grow with the age of a lease, to outlive an outage of the store",
+)
+.default_help("as long as a lease: they do not grow");
+pub(crate) static ROLLBACK_GUARD: Key = Key::new(
+    "rollback-guard",
+    "enforce|warn",
+    "What to do about a store of a fleet that was silent for long and may have been put back",
+)
+.default("enforce");
 pub(crate) static LEASE: Key =
     Key::new("lease", "LENGTH", "How long a lease holds, with its unit").default("60s");
 pub(crate) static RENEW: Key =
@@ -89,7 +111,7 @@ pub(crate) static LOG: Key = Key::new(
 .default("warn");
 
 /// Every key: what a file may hold, whichever verb reads it.
-pub(crate) static ALL: [&Key; 14] = [
+pub(crate) static ALL: [&Key; 18] = [
     &LISTEN,
     &STORE,
     &LAYOUT,
@@ -98,8 +120,12 @@ pub(crate) static ALL: [&Key; 14] = [
     &GENERATORS,
     &REGION,
     &ENVIRONMENT,
+    &PLAN,
+    &RANGE,
     &LEASE,
     &RENEW,
+    &BRIDGE,
+    &ROLLBACK_GUARD,
     &NAME,
     &MAX_IDS_PER_REQUEST,
     &INSECURE,

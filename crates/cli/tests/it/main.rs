@@ -7,6 +7,7 @@ mod service;
 
 mod config;
 mod decode;
+mod fleet;
 mod layout;
 mod next;
 mod range;

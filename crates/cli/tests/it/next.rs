@@ -206,7 +206,7 @@ fn wrong_calls_are_refused_with_the_right_one() {
     run(&["next", "--server", ""]).fails(2, &["write http://HOST:PORT"]);
     run(&["next", "--store", ""]).fails(2, &["--store is empty"]);
     run(&["next", "--store", "x", "--server", "y"]).fails(2, &["--server", "--store"]);
-    run(&["next", "--store", "etcd://h"]).fails(2, &["no driver for etcd"]);
+    run(&["next", "--store", "etcd://h:x"]).fails(2, &["etcd://h:x"]);
     run(&["next", "--store", "ids.db"]).fails(2, &["names no store"]);
     finish(command(&["next"]).env("SNOWLEASE_SERVER", "")).fails(2, &["SNOWLEASE_SERVER"]);
     run(&["lease"]).fails(2, &["subcommand"]);

@@ -137,3 +137,13 @@ impl Drop for Service {
         self.end();
     }
 }
+
+/// Waits until something holds.
+#[track_caller]
+pub(crate) fn eventually(mut holds: impl FnMut() -> bool) {
+    let until_ns = os::boot_ns() + u64::try_from(PATIENCE.as_nanos()).expect("it is short");
+    while !holds() {
+        assert!(os::boot_ns() < until_ns, "it does not come to that");
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+}

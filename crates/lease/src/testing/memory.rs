@@ -46,10 +46,18 @@ impl MemoryStore {
     ///
     /// [`RangeError`]: give a range that fits the layout and one store.
     pub fn new(format: Format, range: (u64, u64)) -> Result<MemoryStore, RangeError> {
-        let ids = check_range(format, range)?;
-        let vacant = Cell::vacant(format.fingerprint()).encode();
+        MemoryStore::of(Meta::new(format, range))
+    }
+
+    /// A store that is for this.
+    ///
+    /// # Errors
+    ///
+    /// [`RangeError`]: give a range that fits the layout and one store.
+    pub fn of(meta: Meta) -> Result<MemoryStore, RangeError> {
+        let ids = check_range(meta.format, meta.range)?;
+        let vacant = Cell::vacant(meta.format.fingerprint()).encode();
         let cells = (0..ids).map(|_| vacant.clone()).collect();
-        let meta = Meta::new(format, range);
         Ok(MemoryStore { state: Mutex::new(State { meta, cells, pulse_ms: 0 }) })
     }
 

@@ -89,8 +89,8 @@ fn mistakes_in_a_url_say_what_to_write() {
         assert_eq!(printed_by_main, error);
         assert!(!error.contains("secret"), "{error}");
     }
-    let error = snowlease::blocking::connect("etcd://host").unwrap_err().to_string();
-    assert!(error.contains("lease service"), "{error}");
+    let error = snowlease::blocking::connect("etcd://:secret@").unwrap_err().to_string();
+    assert!(error.contains("write USER@") && !error.contains("secret"), "{error}");
 }
 
 #[test]
