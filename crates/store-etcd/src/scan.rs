@@ -91,7 +91,7 @@ impl Core {
         Ok(())
     }
 
-    /// The largest `until` of all cells at a revision.
+    /// The largest `until` of all cells at a revision that may be granted once they are free.
     pub(crate) fn largest(
         &self,
         revision: i64,
@@ -99,7 +99,10 @@ impl Core {
     ) -> Result<Tick, Trouble> {
         let mut largest = Tick(0);
         self.each_cell(revision, deadline, |_, view| {
-            largest = largest.max(Cell::decode(&view.bytes)?.until);
+            let cell = Cell::decode(&view.bytes)?;
+            if !cell.draining {
+                largest = largest.max(cell.until);
+            }
             Ok(())
         })?;
         Ok(largest)

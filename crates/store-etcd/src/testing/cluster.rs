@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use snowlease_lease::os;
 
-use super::gateway::{base64, post};
+use super::gateway::{base64, post, unbase64};
 use super::process::{Process, program};
 use super::tls::Certificates;
 use crate::Address;
@@ -248,14 +248,43 @@ impl Cluster {
 
     /// Puts a key, as somebody else would.
     pub fn put(&self, key: &str, value: &[u8]) {
+        self.try_put(key, value).unwrap();
+    }
+
+    /// Puts a key, if it is taken.
+    ///
+    /// # Errors
+    ///
+    /// What etcd said.
+    pub fn try_put(&self, key: &str, value: &[u8]) -> Result<(), String> {
         let (key, value) = (base64(key.as_bytes()), base64(value));
-        self.post("kv/put", "", &format!("{{\"key\":\"{key}\",\"value\":\"{value}\"}}"));
+        let body = format!("{{\"key\":\"{key}\",\"value\":\"{value}\"}}");
+        post(&self.members[0].host, "/v3/kv/put", "", &body).map(drop)
     }
 
     /// Deletes a key, as somebody else would.
     pub fn delete(&self, key: &str) {
         let key = base64(key.as_bytes());
         self.post("kv/deleterange", "", &format!("{{\"key\":\"{key}\"}}"));
+    }
+
+    /// The value of a key, if it is there.
+    pub fn get(&self, key: &str) -> Option<Vec<u8>> {
+        let key = base64(key.as_bytes());
+        let answer = self.post("kv/range", "", &format!("{{\"key\":\"{key}\"}}"));
+        answer.contains("\"kvs\"").then(|| unbase64(&field(&answer, "value").unwrap_or_default()))
+    }
+
+    /// The newest revision.
+    pub fn revision(&self) -> u64 {
+        let body = format!("{{\"key\":\"{}\"}}", base64(b"any"));
+        field(&self.post("kv/range", "", &body), "revision").unwrap().parse().unwrap()
+    }
+
+    /// Lets go of all history.
+    pub fn compact(&self) {
+        let revision = self.revision();
+        self.post("kv/compaction", "", &format!("{{\"revision\":\"{revision}\",\"physical\":true}}"));
     }
 
     /// What the members logged.
@@ -271,11 +300,14 @@ impl Cluster {
 /// Whether the member at this host leads.
 fn leads(host: &str) -> bool {
     let Ok(answer) = post(host, "/v3/maintenance/status", "", "{}") else { return false };
-    let field = |name: &str| {
-        let rest = answer.split(&format!("\"{name}\":\"")).nth(1)?;
-        rest.split('"').next().map(str::to_owned)
-    };
-    field("leader").is_some_and(|leader| leader != "0" && Some(leader) == field("member_id"))
+    let leader = field(&answer, "leader");
+    leader.is_some_and(|leader| leader != "0" && Some(leader) == field(&answer, "member_id"))
+}
+
+/// A field of JSON whose value is a text.
+fn field(json: &str, name: &str) -> Option<String> {
+    let rest = json.split(&format!("\"{name}\":\"")).nth(1)?;
+    rest.split('"').next().map(str::to_owned)
 }
 
 fn free_ports(members: usize) -> Vec<(u16, u16)> {

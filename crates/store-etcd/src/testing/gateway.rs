@@ -25,9 +25,25 @@ pub(super) fn post(host: &str, path: &str, token: &str, body: &str) -> Result<St
     if head.starts_with("HTTP/1.1 200") { Ok(body.to_owned()) } else { Err(answer.clone()) }
 }
 
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// The bytes of base64.
+pub(super) fn unbase64(text: &str) -> Vec<u8> {
+    let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
+    for digit in text.bytes().filter(|digit| *digit != b'=') {
+        let value = DIGITS.iter().position(|known| *known == digit).unwrap();
+        bits = bits << 6 | u32::try_from(value).unwrap();
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push(u8::try_from(bits >> count & 0xff).unwrap());
+        }
+    }
+    bytes
+}
+
 /// Base64, as the gateway takes bytes.
 pub(super) fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for group in bytes.chunks(3) {
         let byte = |place: usize| u32::from(group.get(place).copied().unwrap_or(0));
@@ -47,6 +63,7 @@ mod tests {
     fn bytes_become_base64() {
         for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")] {
             assert_eq!(super::base64(bytes.as_bytes()), text);
+            assert_eq!(super::unbase64(text), bytes.as_bytes());
         }
     }
 }

@@ -20,6 +20,9 @@ struct State {
     swallow_answers: AtomicBool,
     closed: AtomicBool,
     connections: AtomicUsize,
+    /// Of the connections up to this one, answers are lost, or what is asked as well.
+    answers_lost: AtomicUsize,
+    requests_lost: AtomicUsize,
 }
 
 impl Proxy {
@@ -35,7 +38,7 @@ impl Proxy {
                 if shared.closed.load(Ordering::SeqCst) {
                     return;
                 }
-                shared.connections.fetch_add(1, Ordering::SeqCst);
+                let number = shared.connections.fetch_add(1, Ordering::SeqCst) + 1;
                 let (Ok(client), Ok(server)) = (client, TcpStream::connect(&endpoint)) else {
                     continue;
                 };
@@ -43,10 +46,12 @@ impl Proxy {
                 let state = Arc::clone(&shared);
                 thread::spawn(move || forward(copies.0, copies.1, || {
                     state.swallow_requests.load(Ordering::SeqCst)
+                        || number <= state.requests_lost.load(Ordering::SeqCst)
                 }));
                 let state = Arc::clone(&shared);
                 thread::spawn(move || forward(server, client, || {
                     state.swallow_answers.load(Ordering::SeqCst)
+                        || number <= state.answers_lost.load(Ordering::SeqCst)
                 }));
             }
         });
@@ -66,6 +71,16 @@ impl Proxy {
     /// Whether what the endpoint answers is lost.
     pub fn swallow_answers(&self, swallow: bool) {
         self.state.swallow_answers.store(swallow, Ordering::SeqCst);
+    }
+
+    /// The connections there are lose every answer from now on, or whatever is sent either way; new
+    /// ones are fine.
+    pub fn forsake(&self, answers_only: bool) {
+        let last = self.connections();
+        self.state.answers_lost.store(last, Ordering::SeqCst);
+        if !answers_only {
+            self.state.requests_lost.store(last, Ordering::SeqCst);
+        }
     }
 
     /// How many connections it was asked for.

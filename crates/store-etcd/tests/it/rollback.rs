@@ -1,0 +1,191 @@
+//! A cluster that was put back to an older state: the store waits until it cannot be wrong.
+
+use snowlease_lease::testing::Windows;
+use snowlease_lease::{LeaseStore, RequestKey, Terms};
+
+use super::*;
+
+/// One member, with a backup of its data as it was when the first lease was granted.
+struct Restored {
+    cluster: Cluster,
+    backup: tempfile::TempDir,
+    time: Time,
+    address: Address,
+}
+
+impl Restored {
+    fn new(version: &str) -> Restored {
+        let cluster = Cluster::start(&Options::single(version));
+        let address = cluster.address("ids");
+        let backup = tempfile::tempdir().unwrap();
+        Restored { cluster, backup, time: Time::at(START), address }
+    }
+
+    /// Short terms, so that what waits in real time does not wait for long.
+    fn how(&self) -> Open {
+        let second = Duration::from_secs(1);
+        Open { terms: Terms::new(second * 3, second).unwrap(), ..self.time.how() }
+    }
+
+    fn open(&self) -> (EtcdStore, Vec<String>) {
+        let (store, opened) = EtcdStore::open(&self.address, &self.how()).unwrap();
+        (store, opened.alarms)
+    }
+
+    fn back_up(&mut self) {
+        self.cluster.stop(0);
+        self.cluster.back_up(&self.backup.path().join("data"));
+        self.cluster.launch(0);
+        self.cluster.wait();
+    }
+
+    fn put_back(&mut self) {
+        self.cluster.stop(0);
+        self.cluster.put_back(&self.backup.path().join("data"));
+        self.cluster.launch(0);
+        self.cluster.wait();
+    }
+}
+
+/// It is in quarantine up to this tick, and in service by itself after it.
+fn waits_and_resumes(restored: &Restored, store: &EtcdStore, floor: u64) {
+    let status = store.status().unwrap();
+    assert_eq!(status.meta.floor, Tick(floor));
+    assert!(status.alarms.iter().any(|alarm| alarm.contains("in quarantine")), "{status:?}");
+    let early = store.acquire(&ask(&RequestKey::random(), floor - 1));
+    assert_eq!(early, Err(AcquireError::Quarantined { floor: Tick(floor) }));
+    restored.time.set(floor);
+    assert!(!store.status().unwrap().alarms.iter().any(|alarm| alarm.contains("in quarantine")));
+    let (key, mut grant) = lease(store, floor);
+    renew(store, &key, &mut grant, floor + 20_000);
+}
+
+/// Holders are running, and one of them asks first.
+#[test]
+fn a_warm_store_is_quarantined_and_duplicates_nothing() {
+    for version in ["3.4", "3.7"] {
+        let mut restored = Restored::new(version);
+        let (store, _) = restored.open();
+        let (key, mut grant) = lease(&store, START);
+        restored.back_up();
+        let mut windows = Windows::default();
+        let mut confirm = |number, grant: &Grant| {
+            windows.confirm(number, grant.generator_id, grant.from, grant.until).unwrap();
+        };
+        // The connection broke at the restart: what was asked before it may have to be repeated.
+        renew(&store, &key, &mut grant, START + 30_000);
+        confirm(0, &grant);
+        for number in 1..8 {
+            confirm(number, &lease(&store, START + 30_000).1);
+        }
+        restored.put_back();
+        let now = START + 31_000;
+        restored.time.set(now);
+        // The first who asks is granted nothing: the revision fell.
+        let asked = store.acquire(&ask(&RequestKey::random(), now));
+        assert!(asked.is_err(), "{asked:?}");
+        let alarms = store.status().unwrap().alarms;
+        assert!(alarms.iter().any(|alarm| alarm.contains("went back from revision")), "{alarms:?}");
+        let floor = now + WINDOW + 4_000;
+        // A holder that the copy knows was confirmed more than it knows.
+        let renewed = store.renew(&renewal(&key, &grant, now));
+        assert_eq!(renewed, Err(RenewError::RolledBack { floor: Tick(floor) }));
+        waits_and_resumes(&restored, &store, floor);
+        for number in 8..14 {
+            confirm(number, &lease(&store, floor + 1).1);
+        }
+    }
+}
+
+/// The one who asks first knows nothing of what was forgotten, but the holder does.
+#[test]
+fn a_holder_that_was_confirmed_more_tells_so() {
+    let mut restored = Restored::new("3.4");
+    let (store, _) = restored.open();
+    let (key, mut grant) = lease(&store, START);
+    restored.back_up();
+    renew(&store, &key, &mut grant, START + 2_000);
+    drop(store);
+    restored.put_back();
+    restored.time.set(START + 2_000);
+    let (other, alarms) = restored.open();
+    assert_eq!(alarms.len(), 1, "only that it has one member: {alarms:?}");
+    let told = other.renew(&renewal(&key, &grant, START + 2_000));
+    let floor = START + 2_000 + WINDOW + 4_000;
+    assert_eq!(told, Err(RenewError::RolledBack { floor: Tick(floor) }));
+    waits_and_resumes(&restored, &other, floor);
+}
+
+/// Nobody is running: the pulse is silent, and nobody vouches.
+#[test]
+fn a_cold_store_is_watched_and_quarantined() {
+    let mut restored = Restored::new("3.7");
+    let (store, _) = restored.open();
+    lease(&store, START);
+    restored.back_up();
+    lease(&store, START + 1);
+    drop(store);
+    restored.put_back();
+    let now = START + 10_000;
+    restored.time.set(now);
+    let (store, alarms) = restored.open();
+    assert!(alarms.iter().any(|alarm| alarm.contains("it is watched")), "{alarms:?}");
+    let key = RequestKey::random();
+    let refused = loop {
+        match store.acquire(&ask(&key, now)) {
+            Err(AcquireError::Outage(outage)) => {
+                assert!(!outage.unknown && outage.detail.contains("it is watched"), "{outage}");
+            }
+            other => break other,
+        }
+    };
+    let floor = now + WINDOW + 4_000;
+    assert_eq!(refused, Err(AcquireError::Quarantined { floor: Tick(floor) }));
+    waits_and_resumes(&restored, &store, floor);
+}
+
+#[test]
+fn a_renewal_vouches_for_a_store_that_was_silent() {
+    let restored = Restored::new("3.4");
+    let (holder, _) = restored.open();
+    let (key, mut grant) = lease(&holder, START);
+    let now = START + 10_000;
+    restored.time.set(now);
+    let (starter, alarms) = restored.open();
+    assert!(alarms.iter().any(|alarm| alarm.contains("it is watched")), "{alarms:?}");
+    let watched = outage(starter.acquire(&ask(&RequestKey::random(), now)));
+    assert!(watched.detail.contains("it is watched"));
+    renew(&holder, &key, &mut grant, now);
+    lease(&starter, now);
+    // Who only wants to be told goes on at once.
+    restored.time.set(now + 90_000);
+    let how = Open { rollback_guard: snowlease_lease::RollbackGuard::Warn, ..restored.how() };
+    let (warned, opened) = EtcdStore::open(&restored.address, &how).unwrap();
+    assert!(opened.alarms.iter().any(|alarm| alarm.contains("for 90 s")), "{:?}", opened.alarms);
+    lease(&warned, now + 90_000);
+}
+
+/// A snapshot restored under a new token has a cluster id of its own, and a young raft.
+#[test]
+fn another_cluster_or_an_earlier_term_is_a_restored_one() {
+    let restored = Restored::new("3.4");
+    let (store, _) = restored.open();
+    lease(&store, START);
+    let meta = String::from_utf8(restored.cluster.get("ids/meta").unwrap()).unwrap();
+    let (before, after) = meta.split_once("\"cluster\":\"").unwrap();
+    let other = format!("{before}\"cluster\":\"0123456789abcdef{}", &after[16..]);
+    restored.cluster.put("ids/meta", other.as_bytes());
+    let (store, alarms) = restored.open();
+    assert!(alarms.iter().any(|alarm| alarm.contains("0123456789abcdef")), "{alarms:?}");
+    let floor = START + WINDOW + 4_000;
+    waits_and_resumes(&restored, &store, floor);
+    let (_, alarms) = restored.open();
+    assert_eq!(alarms.len(), 1, "told twice: {alarms:?}");
+    let pulse = format!("{{\"ms\":{},\"term\":999}}", Format::DEFAULT.unix_ms(Tick(floor)));
+    restored.cluster.put("ids/pulse", pulse.as_bytes());
+    restored.time.set(floor + 1_000);
+    let (store, alarms) = restored.open();
+    assert!(alarms.iter().any(|alarm| alarm.contains("from term 999")), "{alarms:?}");
+    let floor = floor + 1_000 + WINDOW + 4_000;
+    waits_and_resumes(&restored, &store, floor.max(store.status().unwrap().meta.floor.0));
+}
