@@ -138,7 +138,7 @@ impl Call {
     pub(crate) async fn bare(&self) -> Result<Session, Outage> {
         let mut pause = Call::first_pause();
         loop {
-            match session::connect(&self.shared.address, self.left()).await {
+            match session::connect(&self.shared.address, None, self.left()).await {
                 Ok((session, _)) => return Ok(session),
                 Err(fault) => self.hope(fault, &mut pause).await?,
             }

@@ -23,7 +23,6 @@ const OLDEST: i32 = 15_00_00;
 const SETTINGS: &str = "
     SET statement_timeout = 0;
     SET idle_session_timeout = 0;
-    SET client_connection_check_interval = '2s';
     SET default_transaction_isolation = 'read committed';
     SET timezone = 'UTC';
     SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off;
@@ -42,7 +41,7 @@ pub(crate) struct Session {
 }
 
 /// What a server says of itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) system_id: i64,
     pub(crate) timeline: i64,
@@ -65,13 +64,24 @@ pub(crate) struct Statements {
     pub(crate) list: Statement,
 }
 
-/// Connects to the first server that is a primary. If none is, the first reason that nothing but a
-/// person can remove is told, or else the last one.
-pub(crate) async fn connect(address: &Address, limit: Duration) -> Result<(Session, Facts), Fault> {
+/// Connects to the first server that is a primary, and to none that goes back behind the lineage
+/// that was seen last while there is a better one: it may be a primary that was left behind. If
+/// there is no primary, the first reason that nothing but a person can remove is told, or else the
+/// last one.
+pub(crate) async fn connect(
+    address: &Address,
+    seen: Option<Facts>,
+    limit: Duration,
+) -> Result<(Session, Facts), Fault> {
     let each = limit / u32::try_from(address.servers.len()).unwrap_or(1).max(1);
     let mut told: Option<Fault> = None;
+    let mut behind = None;
     for server in &address.servers {
         let fault = match timeout(each, one(address, server, limit)).await {
+            Ok(Ok((session, facts))) if seen.is_some_and(|seen| facts.is_behind(seen)) => {
+                behind.get_or_insert((session, facts));
+                continue;
+            }
             Ok(Ok(session)) => return Ok(session),
             Ok(Err(fault)) => fault,
             Err(_) => Fault {
@@ -87,7 +97,18 @@ pub(crate) async fn connect(address: &Address, limit: Duration) -> Result<(Sessi
             told = Some(fault);
         }
     }
-    Err(told.unwrap_or_else(|| Fault::tell(Outage::unavailable("the URL names no server"))))
+    match (behind, told) {
+        (Some(session), _) => Ok(session),
+        (None, Some(fault)) => Err(fault),
+        (None, None) => Err(Fault::tell(Outage::unavailable("the URL names no server"))),
+    }
+}
+
+impl Facts {
+    /// Whether this is an earlier history of the same cluster.
+    pub(crate) fn is_behind(self, seen: Facts) -> bool {
+        self.system_id == seen.system_id && self.timeline < seen.timeline
+    }
 }
 
 async fn one(

@@ -27,6 +27,8 @@ pub(crate) struct Shared {
     clock: Option<Clock>,
     guard: Mutex<PulseGuard>,
     found: Mutex<Found>,
+    /// Of the session before.
+    seen: Mutex<Option<Facts>>,
     current: Mutex<Option<Arc<Ready>>>,
     /// Held by whoever makes the next session.
     connecting: tokio::sync::Mutex<()>,
@@ -56,6 +58,7 @@ impl Shared {
             clock,
             guard: Mutex::new(guard),
             found: Mutex::default(),
+            seen: Mutex::default(),
             current: Mutex::default(),
             connecting: tokio::sync::Mutex::default(),
         }
@@ -81,14 +84,16 @@ impl Shared {
         if let Some(ready) = self.usable() {
             return Ok(ready);
         }
-        let (session, facts) = session::connect(&self.address, limit).await?;
+        let seen = *lock(&self.seen);
+        let (session, facts) = session::connect(&self.address, seen, limit).await?;
         let kind = schema::look(&session, &self.address.schema).await?;
         if let Some(error) = OpenError::of_kind(kind, &self.address) {
             return Err(Fault::tell(Outage::unavailable(error.to_string())));
         }
         let statements = session.prepare(&self.texts).await?;
         let ready = Arc::new(Ready { session, statements });
-        self.look_over(&ready, &facts).await?;
+        self.look_over(&ready, facts, seen).await?;
+        *lock(&self.seen) = Some(facts);
         *lock(&self.current) = Some(Arc::clone(&ready));
         Ok(ready)
     }
@@ -121,7 +126,12 @@ impl Shared {
 
     /// Whether this is the store that it was: the same history of the same cluster, and not an older
     /// state of it.
-    async fn look_over(&self, ready: &Ready, facts: &Facts) -> Result<(), Fault> {
+    async fn look_over(
+        &self,
+        ready: &Ready,
+        facts: Facts,
+        seen: Option<Facts>,
+    ) -> Result<(), Fault> {
         let look = self.look(ready).await?;
         let recorded = format!("SELECT system_id, timeline FROM {}.meta", self.address.schema);
         let row = one(ready.session.query(&recorded).await?, &self.address)?;
@@ -145,10 +155,26 @@ impl Shared {
             // What may have been forgotten is waited for now, however silent the pulse.
             return Ok(());
         }
+        if let Some(seen) = seen
+            && facts.is_behind(seen)
+        {
+            let raise = |at_least| sql::raise_floor(&self.address.schema, at_least);
+            if let Some(floor) = self.quarantine(ready, &look, raise).await? {
+                self.event(format!(
+                    "PostgreSQL at {} is on timeline {}, and was on {} before: it is an older copy, \
+                     or a primary that was left behind; if it is the latter, stop it now; {}",
+                    ready.session.server,
+                    facts.timeline,
+                    seen.timeline,
+                    quarantined(floor)
+                ));
+            }
+            return Ok(());
+        }
         self.take_pulse(ready, &look).await
     }
 
-    fn describe(&self, facts: &Facts) {
+    fn describe(&self, facts: Facts) {
         let mut found = lock(&self.found);
         found.server.clear();
         if !facts.fsync {

@@ -34,11 +34,6 @@ fn refused(store: &PostgresStore) -> String {
     outage.detail
 }
 
-fn held(server: &Server) -> u64 {
-    let count = server.ask("ids", "SELECT count(*) FROM snowlease.cells WHERE token IS NOT NULL");
-    count.parse().unwrap()
-}
-
 fn open_error(url: &str) -> String {
     let error = PostgresStore::open(&address(url), &within(ATTEMPT)).unwrap_err().to_string();
     assert!(!error.contains("hunter2"), "{error}");
@@ -291,38 +286,6 @@ fn a_holder_whose_clock_is_off_gets_no_lease_and_no_longer_window() {
     let renewal = store.renew(&held.renewal(-3 * 3_600_000)).unwrap();
     assert_eq!(renewal.until, held.grant.until);
     assert_eq!(store.status().unwrap().meta.longest_window, 60_000);
-}
-
-/// One store, one connection, and everybody gets on.
-#[test]
-fn many_threads_use_one_store_at_once() {
-    let server = server(Kind::default(), 200);
-    let store = open(&server.url());
-    let store = &store;
-    thread::scope(|scope| {
-        for _ in 0..64 {
-            scope.spawn(move || {
-                let mut lease = lease(store);
-                for _ in 0..4 {
-                    lease.adopt(&store.renew(&lease.renewal(0)).unwrap());
-                }
-            });
-        }
-    });
-    assert_eq!(held(&server), 64);
-    // One key at the same time is one lease, over one connection and over many.
-    let stores: Vec<_> = (0..8).map(|_| open(&server.url())).collect();
-    let key = RequestKey::random();
-    let ids: Vec<_> = thread::scope(|scope| {
-        let key = &key;
-        let ask = |store: &'_ PostgresStore| store.acquire(&ask_now(key)).unwrap();
-        let all = stores.iter().chain([store, store, store]);
-        let asked: Vec<_> = all.map(|store| scope.spawn(move || ask(store))).collect();
-        asked.into_iter().map(|asked| asked.join().unwrap().generator_id).collect()
-    });
-    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
-    assert_eq!(held(&server), 65);
-    assert_eq!(store.verify().unwrap().findings, []);
 }
 
 /// A grant that was under way when the store was frozen ends before it or is refused: it waits for

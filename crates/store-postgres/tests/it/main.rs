@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
 mod conformance;
+mod crowds;
 mod encryption;
 mod faults;
 mod rollback;
@@ -34,6 +35,12 @@ fn init(url: &str, ids: u64) {
 /// One with room for many generator ids.
 fn format() -> Format {
     Format::new("t41g18s4".parse().unwrap(), 1, Format::DEFAULT.epoch_ms()).unwrap()
+}
+
+/// How many generator ids somebody has.
+fn held(server: &Server) -> u64 {
+    let count = server.ask("ids", "SELECT count(*) FROM snowlease.cells WHERE token IS NOT NULL");
+    count.parse().unwrap()
 }
 
 fn address(url: &str) -> Address {

@@ -68,7 +68,10 @@ impl Ahead {
         for lease in forgotten {
             assert!(floor >= lease.grant.until, "{lease:?} is forgotten at {floor}");
         }
-        assert!(!store.status().unwrap().alarms.iter().all(|alarm| alarm.contains("fsync")));
+        // Whoever was the first to notice says so.
+        let alarms = |store: &PostgresStore| store.status().unwrap().alarms;
+        let said = [alarms(store), alarms(&other)].concat();
+        assert!(said.iter().any(|alarm| alarm.contains("quarantine")), "{said:?}");
         let wait_ms = format().unix_ms(floor) - self.now_ms();
         assert!((0..=90_000).contains(&wait_ms), "{wait_ms} ms of quarantine");
         self.add(wait_ms + 1);
@@ -222,4 +225,52 @@ fn a_silent_store_is_trusted_again_as_soon_as_a_holder_vouches() {
     store.renew(&clock.renewal(&lease)).unwrap();
     clock.lease(&starter);
     assert!(starter.status().unwrap().alarms.iter().all(|alarm| alarm.contains("fsync")));
+}
+
+/// Behind a pooler another server may be at the other end from one statement to the next: each looks
+/// at the timeline itself.
+#[test]
+fn another_timeline_is_noticed_inside_of_a_session() {
+    let clock = Ahead::default();
+    let server = server(Kind::default(), 8);
+    let (store, _) = clock.open(&server.url());
+    let known = clock.lease(&store);
+    let switch = "UPDATE snowlease.meta SET timeline = timeline + 1";
+    server.sql("ids", switch);
+    rolled_back(store.renew(&clock.renewal(&known)));
+    clock.is_quarantined(&server.url(), &store, &[&known]);
+    server.sql("ids", switch);
+    let refused = clock.try_acquire(&store);
+    assert!(matches!(refused, Err(AcquireError::Quarantined { .. })), "{refused:?}");
+}
+
+/// A primary that was left behind is passed over while there is the one that took its place, and
+/// quarantined when there is none.
+#[test]
+fn a_primary_that_was_left_behind_is_not_gone_back_to() {
+    let clock = Ahead::default();
+    let mut old = server(Kind::default(), 8);
+    let mut new = old.standby();
+    let hosts = format!("127.0.0.1:{},127.0.0.1:{}", old.port(), new.port());
+    let both = format!("postgres://owner:{PASSWORD}@{hosts}/ids?sslmode=disable");
+    let (store, _) = clock.open(&both);
+    let known = clock.lease(&store);
+    let rows = "SELECT count(*) FROM snowlease.cells WHERE token IS NOT NULL";
+    assert!(wait(Duration::from_secs(20), || new.ask("ids", rows) == "1"));
+    old.stop();
+    new.promote();
+    clock.is_quarantined(&new.url(), &store, &[&known]);
+    // It comes back, and the connection to its successor breaks for a moment.
+    old.run();
+    new.stop();
+    new.run();
+    let before = new.ask("ids", rows);
+    let lease = clock.lease(&store);
+    assert_ne!(new.ask("ids", rows), before);
+    assert_eq!(old.ask("ids", rows), "1");
+    new.stop();
+    let refused = clock.try_acquire(&store);
+    assert!(matches!(refused, Err(AcquireError::Quarantined { .. })), "{refused:?}");
+    assert!(store.status().unwrap().alarms.iter().any(|alarm| alarm.contains("left behind")));
+    clock.is_quarantined(&old.url(), &store, &[&lease]);
 }
