@@ -152,7 +152,7 @@ mod tests {
         assert_eq!((eu.ids, us.ids), ((0, 4095), (4096, 8191)));
         assert_eq!((file.region(eu), file.region(us)), ("eu", "us-east"));
         assert_eq!((file.store(eu), file.store(us)), (Some("sqlite:eu.db"), None));
-        assert!(file.range("ue").unwrap_err().contains("did you mean eu"));
+        assert!(file.range("us2").unwrap_err().contains("did you mean us"));
         assert!(file.range("mars").unwrap_err().contains("only eu, us"));
     }
 

@@ -96,7 +96,7 @@ fn wrong_calls_are_refused_with_the_right_one() {
     store(&["status", "--store", "sqlite:none.db"])
         .fails(1, &["no store at none.db", "store init"]);
     store(&["quarantine"]).fails(1, &["no store at snowlease.db"]);
-    store(&["quarantine", "--server", "http://x"]).fails(2, &["--server"]);
+    store(&["quarantine", "--server", "x"]).fails(2, &["write http://HOST:PORT"]);
     store(&["stat"]).fails(2, &["'stat'", "'status'"]);
     store(&[]).fails(2, &["subcommand"]);
     assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0);

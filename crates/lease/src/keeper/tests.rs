@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use snowlease_core::{Format, Generator, Refusal};
+use snowlease_core::{Format, Generator, Id, Refusal, Tick};
 
 use super::*;
 use crate::testing::{Fault, FaultyStore, MemoryStore};
@@ -207,4 +207,86 @@ fn a_driver_that_panics_does_not_end_the_keeper() {
     let keeper = keep(Arc::new(Panics(memory(1), std::sync::atomic::AtomicBool::new(false))));
     keeper.wait_ready(Duration::from_secs(5)).unwrap();
     assert!(keeper.generator().next_id().is_ok());
+}
+
+/// Make before break: the next lease is there before the old one is given back. No call is refused
+/// meanwhile, ids go on ascending, and the switch itself takes no time that anybody would notice.
+#[test]
+fn a_drained_holder_moves_without_a_refusal_or_a_gap() {
+    let store = memory(1);
+    let keeper = keep(Arc::clone(&store) as Arc<_>);
+    keeper.wait_ready(Duration::from_secs(5)).unwrap();
+    let generator = Arc::clone(keeper.generator());
+    let under = |id: Id| (id.get() >> 12) & 1023;
+    let mut last = generator.next_id().unwrap();
+    let mut gaps_ns = Vec::new();
+    for _ in 0..8 {
+        let old = under(last);
+        store.drain(old, true).unwrap();
+        let mut before_ns = os::boot_ns();
+        // Until the first id under the other generator id.
+        while under(last) == old {
+            // Not as fast as ids can be had: a tick that is full is a gap of its own.
+            while os::boot_ns() < before_ns + 20_000 {
+                std::hint::spin_loop();
+            }
+            before_ns = os::boot_ns();
+            let id = generator.next_id().unwrap();
+            assert!(id > last, "{id} came after {last}");
+            last = id;
+        }
+        gaps_ns.push(os::boot_ns() - before_ns);
+        store.drain(old, false).unwrap();
+    }
+    // A busy machine may take the processor away at any time, but not at every switch.
+    let least_ns = gaps_ns.iter().min().unwrap();
+    assert!(*least_ns < 1_000_000, "the gaps are {gaps_ns:?} ns");
+    assert_eq!(keeper.status().outcomes.lost, 0);
+    keeper.stop().unwrap();
+    assert_eq!(store.list().unwrap().iter().filter(|entry| entry.held).count(), 0);
+}
+
+/// A lease that has lasted gets longer windows, up to the bridge, and outlives longer outages.
+#[test]
+fn windows_grow_with_the_age_of_the_lease() {
+    let store = memory(1);
+    let clock = IdClock::start();
+    let generator = Arc::new(Generator::new(Format::DEFAULT, Arc::clone(&clock) as Arc<_>));
+    let holder = Holder::new("keeper-test", "", "", "").unwrap();
+    let terms = terms().with_bridge(Duration::from_secs(2)).unwrap();
+    let keeper =
+        Keeper::start(Arc::clone(&store) as _, generator, clock, terms, holder, Realm::default());
+    let keeper = keeper.unwrap();
+    keeper.wait_ready(Duration::from_secs(5)).unwrap();
+    assert!(keeper.status().remaining < Duration::from_secs(1));
+    eventually("a longer window", || keeper.status().remaining > Duration::from_millis(1_600));
+    assert!(keeper.status().remaining < Duration::from_secs(2));
+    // A rolled-back store waits for as long as the longest window.
+    let longest = store.status().unwrap().meta.longest_window;
+    assert!((1_600..=2_000).contains(&longest), "{longest}");
+    keeper.stop().unwrap();
+}
+
+/// A store that was put back to an older state ends the lease, and what follows begins above every
+/// window that was forgotten.
+#[test]
+fn a_store_that_was_put_back_is_left_and_used_again_after_its_quarantine() {
+    let store = memory(3);
+    let keeper = keep(Arc::clone(&store) as Arc<_>);
+    keeper.wait_ready(Duration::from_secs(5)).unwrap();
+    let renewed = || keeper.status().outcomes.renewed;
+    eventually("a renewal", || renewed() > 0);
+    let snapshot = store.snapshot();
+    let more = renewed() + 2;
+    eventually("two more renewals", || renewed() >= more);
+    store.restore(&snapshot);
+    eventually("the loss", || keeper.status().state == State::Lost);
+    let floor = store.status().unwrap().meta.floor;
+    assert!(floor > Tick(0), "the store is in quarantine");
+    let refusal = keeper.generator().next_id().unwrap_err();
+    assert!(matches!(refusal, Refusal::NoLease), "{refusal:?}");
+    let trouble = keeper.status().trouble.unwrap();
+    assert!(trouble.contains("quarantine") || trouble.contains("older state"), "{trouble}");
+    eventually("the time of its end", || keeper.status().retry_at_ms.is_some());
+    assert!(keeper.status().retry_at_ms >= Some(Format::DEFAULT.unix_ms(floor)));
 }
