@@ -312,6 +312,26 @@ fn a_grant_under_way_sees_what_an_operator_has_changed_meanwhile() {
     assert_eq!(held(&server), 1);
 }
 
+/// The other way round: a grant that is under way when the floor is raised is under the floor.
+#[test]
+fn an_operator_waits_for_the_grants_under_way() {
+    let server = server(Kind::default(), 8);
+    let (store, _) = open_as(&server.url(), &within(Duration::from_secs(20)));
+    let grant = "BEGIN; UPDATE snowlease.cells SET until_tick = 1::bigint << 40 \
+                  WHERE generator_id = 3; SELECT pg_sleep(0.7); COMMIT";
+    let session = server.begin("ids", grant);
+    let sleeps = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+    assert!(wait(Duration::from_secs(10), || server.ask("ids", sleeps) == "1"));
+    thread::scope(|scope| {
+        let quarantined = scope.spawn(|| store.quarantine(Tick(5)));
+        // Nobody else has to wait for it as long.
+        let other = open(&server.url());
+        lease(&other);
+        assert_eq!(quarantined.join().unwrap(), Ok(Tick(1 << 40)));
+    });
+    session.finish();
+}
+
 /// Whatever the server, the database or the user have set for their sessions.
 #[test]
 fn settings_of_others_do_not_weaken_a_grant() {

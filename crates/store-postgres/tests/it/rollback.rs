@@ -5,11 +5,30 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use snowlease_lease::{AcquireError, Outage, RenewError, Terms};
+use snowlease_lease::{AcquireError, Outage, RenewError, RollbackGuard, Terms};
 use snowlease_store_postgres::Clock;
 use snowlease_store_postgres::testing::{PASSWORD, wait};
 
 use super::*;
+
+/// A fleet that stops as a whole every night and says so is warned, and goes on.
+#[test]
+fn a_silent_store_is_only_warned_about_where_that_is_asked_for() {
+    let clock = Ahead::default();
+    let server = server(Kind::default(), 8);
+    clock.lease(&clock.open(&server.url()).0);
+    clock.add(7_200_000);
+    let ahead = clock.clone();
+    let how = Open {
+        rollback_guard: RollbackGuard::Warn,
+        clock: Some(Clock::new(move || ahead.now_ms())),
+        ..Open::default()
+    };
+    let (store, opened) = open_as(&server.url(), &how);
+    let warned = opened.alarms.iter().any(|alarm| alarm.contains("snowlease store quarantine"));
+    assert!(warned, "{opened:?}");
+    clock.lease(&store);
+}
 
 /// A clock that the test moves ahead of the real one, for the store and its holders alike.
 #[derive(Clone, Default)]
