@@ -195,13 +195,17 @@ impl Core {
     /// Reads all cells once.
     fn free(&self, deadline: Deadline) -> Result<Free, Outage> {
         let mut cells = Vec::new();
-        self.each_cell(0, || deadline, |id, view| {
-            let cell = Cell::decode(&view.bytes)?;
-            if !cell.draining {
-                cells.push((cell.until, id));
-            }
-            Ok(())
-        })
+        self.each_cell(
+            0,
+            || deadline,
+            |id, view| {
+                let cell = Cell::decode(&view.bytes)?;
+                if !cell.draining {
+                    cells.push((cell.until, id));
+                }
+                Ok(())
+            },
+        )
         .map_err(|trouble| Outage { unknown: false, ..trouble.into() })?;
         cells.sort_unstable();
         Ok(Free { cells })

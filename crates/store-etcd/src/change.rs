@@ -345,4 +345,3 @@ fn parted(pending: Vec<Pending<'_>>) -> (Vec<Pending<'_>>, Vec<Pending<'_>>) {
         .into_iter()
         .partition(|pending| ids.len() < TOGETHER && ids.insert(pending.ask.generator_id))
 }
-

@@ -35,9 +35,15 @@ impl Making<'_> {
     pub(crate) fn find(&self) -> Result<Option<Known>, OpenError> {
         let request = RangeRequest { key: self.keys.meta(), ..RangeRequest::default() };
         let answer = self.client.range(&request, self.deadline()).map_err(Outage::from)?;
+        if let Some(header) = &answer.header {
+            self.client.begin_at(header);
+        }
         match answer.kvs.first() {
             Some(kv) => self.read(kv).map(Some),
-            None => self.nothing().map(|()| None),
+            None => {
+                let revision = answer.header.map_or(0, |header| header.revision);
+                self.nothing(revision).map(|()| None)
+            }
         }
     }
 
@@ -51,20 +57,22 @@ impl Making<'_> {
         Ok(Known { record, bytes: kv.value.clone() })
     }
 
-    /// Without a meta there has to be nothing at all.
-    fn nothing(&self) -> Result<(), OpenError> {
+    /// Without a meta there has to be nothing at all, at the revision that it was not there.
+    fn nothing(&self, revision: i64) -> Result<(), OpenError> {
         let (key, range_end) = self.keys.all();
-        let request =
-            RangeRequest { key, range_end, limit: 1, keys_only: true, ..RangeRequest::default() };
+        let request = RangeRequest {
+            key,
+            range_end,
+            limit: 1,
+            keys_only: true,
+            revision,
+            ..RangeRequest::default()
+        };
         let answer = self.client.range(&request, self.deadline()).map_err(Outage::from)?;
         let Some(kv) = answer.kvs.first() else { return Ok(()) };
         Err(match self.keys.family(&kv.key) {
             Some(Family::Cell(_) | Family::Request(_)) => {
                 OpenError::Headless { prefix: self.prefix() }
-            }
-            // Somebody has just begun to make it.
-            Some(Family::Meta) => {
-                OpenError::Cluster(Outage::unavailable("the store is being made: try again"))
             }
             _ => OpenError::Foreign {
                 prefix: self.prefix(),

@@ -45,8 +45,10 @@ pub enum OpenError {
         prefix: String,
     },
     /// The store was not made to its end. Try again, or finish it.
-    #[error("the store under {prefix}/ is being made, or was not finished: try again, or finish it \
-        with `snowlease store init`")]
+    #[error(
+        "the store under {prefix}/ is being made, or was not finished: try again, or finish it \
+        with `snowlease store init`"
+    )]
     Unfinished {
         /// The prefix.
         prefix: String,

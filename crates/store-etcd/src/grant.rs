@@ -110,12 +110,7 @@ impl Core {
     }
 
     /// The first of these that is free, or else the next.
-    fn chain(
-        &self,
-        meta: &Meta,
-        pending: &Pending<'_>,
-        pulse: Option<Pulse>,
-    ) -> Option<RequestOp> {
+    fn chain(&self, meta: &Meta, pending: &Pending<'_>, pulse: Option<Pulse>) -> Option<RequestOp> {
         let vacant = Cell::vacant(meta.format.fingerprint());
         let bound = free_bound(pending.ask.from);
         let mut rest = None;
@@ -232,4 +227,3 @@ fn grant_of(generator_id: u64, cell: &Cell) -> Grant {
         reference_ms: None,
     }
 }
-

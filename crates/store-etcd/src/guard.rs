@@ -7,8 +7,9 @@ use snowlease_lease::{AcquireError, Outage, PulseGuard, RollbackGuard, Terms, os
 
 use crate::core::{Core, lock};
 use crate::net::{Deadline, Trouble};
-use crate::proto::RangeRequest;
+use crate::proto::{RangeRequest, TxnRequest};
 use crate::record::Pulse;
+use crate::txn;
 
 #[derive(Debug)]
 pub(crate) struct Guard(Mutex<Judging>);
@@ -43,7 +44,6 @@ impl Core {
             return Ok(connections);
         }
         let pulse = self.read_pulse(deadline)?;
-        self.settle(deadline).map_err(unsent)?;
         let verdict = {
             let mut judging = lock(&self.guard.0);
             let now_ns = os::boot_ns();
@@ -88,13 +88,19 @@ impl Core {
     pub(crate) fn read_pulse(&self, deadline: Deadline) -> Result<Pulse, Outage> {
         let request = RangeRequest { key: self.keys.pulse(), ..RangeRequest::default() };
         let answer = self.client.range(&request, deadline).map_err(unsent)?;
-        let pulse = match answer.kvs.first() {
-            None => Pulse::default(),
-            Some(kv) => Pulse::decode(&kv.value).ok_or_else(|| self.damaged("its pulse"))?,
-        };
+        let Some(kv) = answer.kvs.first() else { return Ok(Pulse::default()) };
+        let pulse = Pulse::decode(&kv.value).ok_or_else(|| self.damaged("its pulse"))?;
         let term = answer.header.map_or(u64::MAX, |header| header.raft_term);
         if term < pulse.term {
             self.distrust(&format!("etcd's raft went back from term {} to {term}", pulse.term));
+            self.settle(deadline)?;
+            // Said once; the time stays, since this vouches for nothing.
+            let request = TxnRequest {
+                compare: vec![txn::value_is(self.keys.pulse(), &kv.value)],
+                success: vec![txn::put(self.keys.pulse(), Pulse { term, ..pulse }.encode())],
+                failure: Vec::new(),
+            };
+            self.write(&request, deadline, u64::MAX)?;
         }
         Ok(pulse)
     }

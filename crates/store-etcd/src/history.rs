@@ -10,7 +10,6 @@ use crate::core::{Core, View};
 use crate::keys::Family;
 use crate::net::Kind;
 use crate::proto::{KeyValue, RangeRequest};
-use crate::scan::Page;
 
 impl Core {
     /// Holds one page of cells at a time, and of one cell the tokens it had.
@@ -25,8 +24,8 @@ impl Core {
             let finding = |id| Finding::of_cell(id, "its cell is missing");
             verified.findings.extend(ids.map(finding));
         };
-        self.pages(self.keys.cells(), 0, deadline, |page: Page| {
-            for kv in &page.kvs {
+        self.pages(self.keys.cells(), 0, deadline, |kvs| {
+            for kv in &kvs {
                 let Some(Family::Cell(id)) = self.keys.family(&kv.key) else {
                     verified.findings.push(foreign(&kv.key));
                     continue;
@@ -43,8 +42,8 @@ impl Core {
             Ok(())
         })?;
         missing(&mut verified, next..last + 1);
-        self.pages(self.keys.all(), 0, deadline, |page: Page| {
-            let others = page.kvs.iter().filter(|kv| self.keys.family(&kv.key).is_none());
+        self.pages(self.keys.all(), 0, deadline, |kvs| {
+            let others = kvs.iter().filter(|kv| self.keys.family(&kv.key).is_none());
             verified.findings.extend(others.map(|kv| foreign(&kv.key)));
             Ok(())
         })?;
@@ -113,6 +112,7 @@ impl Core {
 
 fn foreign(key: &[u8]) -> Finding {
     let key = String::from_utf8_lossy(key);
-    Finding::of_store(format!("the key {key} is not of this store: remove it, or use another prefix"))
+    Finding::of_store(format!(
+        "the key {key} is not of this store: remove it, or use another prefix"
+    ))
 }
-

@@ -27,17 +27,17 @@ const ALARMS: &[(i32, &str)] = &[
 impl Core {
     pub(crate) fn inspect(
         &self,
-        status: &StatusResponse,
+        status: Option<&StatusResponse>,
         deadline: impl Fn() -> Deadline,
     ) -> Result<(), OpenError> {
         self.check_keys(&deadline)?;
         self.inspect_members(deadline())?;
         self.inspect_alarms(deadline())?;
         self.inspect_compaction(deadline())?;
-        if status.db_size > LARGE {
+        if let Some(size) = status.map(|status| status.db_size).filter(|size| *size > LARGE) {
             self.alarm(format!(
                 "etcd's database has {} MiB: turn auto-compaction on, and defragment it",
-                status.db_size >> 20
+                size >> 20
             ));
         }
         Ok(())
@@ -54,10 +54,8 @@ impl Core {
         };
         let cells = count(self.keys.cells()).map_err(Outage::from)?;
         let requests = count(self.keys.requests()).map_err(Outage::from)?;
-        let damaged = |what: String| OpenError::Damaged {
-            prefix: self.keys.prefix().to_owned(),
-            what,
-        };
+        let damaged =
+            |what: String| OpenError::Damaged { prefix: self.keys.prefix().to_owned(), what };
         for (found, what) in [(cells, "cells"), (requests, "requests")] {
             if found < ids {
                 return Err(damaged(format!("{} of its {ids} {what} are missing", ids - found)));
@@ -65,9 +63,12 @@ impl Core {
         }
         let all = count(self.keys.all()).map_err(Outage::from)?;
         let moved = count(self.keys.all_moved()).map_err(Outage::from)?;
-        // The meta, and the pulse if anything was granted. More than that may have come between two
-        // counts, so they are looked at one by one.
-        if cells > ids || requests > ids || all - cells - requests - moved > 2 {
+        let (first, mut end) = (self.keys.pulse(), self.keys.pulse());
+        end.push(0);
+        let pulse = count((first, end)).map_err(Outage::from)?;
+        // Besides these there is the meta. What seems too much may have come between two counts, so
+        // that all are looked at one by one.
+        if cells > ids || requests > ids || all - cells - requests - moved - pulse > 1 {
             self.find_foreign(deadline)?;
         }
         Ok(())
@@ -78,12 +79,12 @@ impl Core {
 
         let (first, last) = self.known().record.meta.range;
         let mut foreign = None;
-        self.pages(self.keys.all(), 0, deadline, |page| {
+        self.pages(self.keys.all(), 0, deadline, |kvs| {
             let ours = |key: &[u8]| match self.keys.family(key) {
                 Some(Family::Cell(id) | Family::Request(id)) => (first..=last).contains(&id),
                 family => family.is_some(),
             };
-            foreign = foreign.take().or_else(|| page.kvs.into_iter().find(|kv| !ours(&kv.key)));
+            foreign = foreign.take().or_else(|| kvs.into_iter().find(|kv| !ours(&kv.key)));
             Ok(())
         })
         .map_err(Outage::from)?;
@@ -100,7 +101,7 @@ impl Core {
         let answer = match self.client.read(&MemberListRequest {}, deadline) {
             Ok(answer) => answer,
             // Newer ones tell root only, where users are checked.
-            Err(trouble) if trouble.kind == Kind::Final => return Ok(()),
+            Err(trouble) if trouble.kind == Kind::Denied => return Ok(()),
             Err(trouble) => return Err(Outage::from(trouble).into()),
         };
         let voters = answer.members.iter().filter(|member| !member.is_learner).count();
@@ -121,7 +122,7 @@ impl Core {
         let answer = match self.client.read(&AlarmRequest::default(), deadline) {
             Ok(answer) => answer,
             // Only for root, where users are checked.
-            Err(trouble) if trouble.kind == Kind::Final => return Ok(()),
+            Err(trouble) if trouble.kind == Kind::Denied => return Ok(()),
             Err(trouble) => return Err(Outage::from(trouble).into()),
         };
         for alarm in answer.alarms {

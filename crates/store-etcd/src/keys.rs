@@ -126,9 +126,18 @@ mod tests {
     #[test]
     fn other_keys_are_not_ours() {
         let keys = Keys::under("a");
-        for key in ["a", "a/", "a/meta/", "a/cells/7", "a/cells/-0000000000000000007", "ab/meta",
-            "a/requests/", "a/moved/00", "a/x", "a/cells/99999999999999999999"]
-        {
+        for key in [
+            "a",
+            "a/",
+            "a/meta/",
+            "a/cells/7",
+            "a/cells/-0000000000000000007",
+            "ab/meta",
+            "a/requests/",
+            "a/moved/00",
+            "a/x",
+            "a/cells/99999999999999999999",
+        ] {
             assert_eq!(keys.family(key.as_bytes()), None, "{key}");
         }
     }

@@ -11,7 +11,7 @@ use crate::core::Core;
 use crate::create::Making;
 use crate::error::OpenError;
 use crate::keys::Keys;
-use crate::net::{Client, Deadline};
+use crate::net::{Client, Deadline, Kind};
 use crate::proto::StatusRequest;
 use crate::record::{Known, Record};
 use crate::{Clock, EtcdStore};
@@ -93,18 +93,20 @@ impl EtcdStore {
         }
         let client = Client::new(address)?;
         let deadline = || Deadline::within(open.attempt);
-        let status = client.read(&StatusRequest {}, deadline()).map_err(Outage::from)?;
-        let newer = version(&status.version)?;
-        let keys = Keys::under(address.prefix());
-        let cluster_id = match &status.header {
-            Some(header) => {
-                client.begin_at(header);
-                header.cluster_id
-            }
-            None => 0,
+        let status = match client.read(&StatusRequest {}, deadline()) {
+            Ok(status) => Some(status),
+            // Some versions tell root only, where users are checked.
+            Err(trouble) if trouble.kind == Kind::Denied => None,
+            Err(trouble) => return Err(Outage::from(trouble).into()),
         };
+        let newer = match &status {
+            Some(status) => version(&status.version)?,
+            None => None,
+        };
+        let keys = Keys::under(address.prefix());
         let making = Making { client: &client, keys: &keys, attempt: open.attempt };
         let found = making.find()?;
+        let cluster_id = client.newest().cluster_id;
         let (known, created) = match found {
             Some(known) if !known.record.creating => (known, false),
             Some(known) if open.create => {
@@ -135,10 +137,10 @@ impl EtcdStore {
                  ({lineage:016x}), so it was restored from a backup"
             ));
         }
-        core.read_pulse(deadline())?;
         core.settle(deadline()).map_err(Outage::from)?;
+        core.read_pulse(deadline())?;
         if open.inspect {
-            core.inspect(&status, deadline)?;
+            core.inspect(status.as_ref(), deadline)?;
         }
         // What it has to say of a silent pulse is an alarm here, and refuses asks for leases later.
         if let Err(error) = core.trusted(deadline()) {
@@ -153,11 +155,8 @@ fn new_record(open: &Open, cluster_id: u64) -> Result<Record, OpenError> {
     let format = open.format.unwrap_or(Format::DEFAULT);
     let range = open.range.unwrap_or_else(|| default_range(format));
     check_range(format, range)?;
-    let meta = Meta {
-        region: open.region.clone(),
-        realm: open.realm.clone(),
-        ..Meta::new(format, range)
-    };
+    let meta =
+        Meta { region: open.region.clone(), realm: open.realm.clone(), ..Meta::new(format, range) };
     Ok(Record { meta, creating: true, cluster_id, created_ms: (open.now)() })
 }
 

@@ -11,13 +11,6 @@ use crate::proto::{KeyValue, RangeRequest};
 /// A page of cells has some two megabytes.
 pub(crate) const PAGE: i64 = 10_000;
 
-/// A page of a range, and the revision that the whole of it is read at.
-pub(crate) struct Page {
-    pub(crate) revision: i64,
-    pub(crate) kvs: Vec<KeyValue>,
-    more: bool,
-}
-
 impl Core {
     /// Calls `take` with each page of a range at one revision, the newest if `revision` is 0, and
     /// answers which that was.
@@ -26,7 +19,7 @@ impl Core {
         (first, end): (Vec<u8>, Vec<u8>),
         mut revision: i64,
         deadline: impl Fn() -> Deadline,
-        mut take: impl FnMut(Page) -> Result<(), Outage>,
+        mut take: impl FnMut(Vec<KeyValue>) -> Result<(), Outage>,
     ) -> Result<i64, Trouble> {
         let mut from = first;
         loop {
@@ -41,16 +34,14 @@ impl Core {
             if revision == 0 {
                 revision = answer.header.map_or(0, |header| header.revision);
             }
-            let page = Page { revision, kvs: answer.kvs, more: answer.more };
-            let next = page.kvs.last().filter(|_| page.more).map(|last| {
+            let next = answer.kvs.last().filter(|_| answer.more).map(|last| {
                 // The smallest key after the last one.
                 let mut key = last.key.clone();
                 key.push(0);
                 key
             });
-            take(page).map_err(|outage| {
-                Trouble::new(Kind::Final, outage.unknown, outage.detail)
-            })?;
+            take(answer.kvs)
+                .map_err(|outage| Trouble::new(Kind::Final, outage.unknown, outage.detail))?;
             match next {
                 Some(next) => from = next,
                 None => return Ok(revision),
@@ -68,8 +59,8 @@ impl Core {
         let (first, last) = self.known().record.meta.range;
         let mut next = first;
         let missing = |id: u64| self.damaged(format!("the cell of generator id {id} is missing"));
-        self.pages(self.keys.cells(), revision, deadline, |page| {
-            for kv in &page.kvs {
+        self.pages(self.keys.cells(), revision, deadline, |kvs| {
+            for kv in &kvs {
                 match self.keys.family(&kv.key) {
                     Some(Family::Cell(id)) if id == next => take(id, View::of(kv))?,
                     Some(Family::Cell(id)) if id > next && next <= last => {

@@ -35,7 +35,6 @@ impl LeaseStore for EtcdStore {
         let deadline = core.deadline();
         let meta = core.refresh(deadline)?.record.meta.clone();
         let pulse = core.read_pulse(deadline)?;
-        core.settle(deadline)?;
         let mut alarms = core.alarms();
         let open_ms = meta.format.unix_ms(meta.floor);
         let left_ms = open_ms.saturating_sub((core.now)());
@@ -68,13 +67,17 @@ impl LeaseStore for EtcdStore {
 
     fn list(&self) -> Result<Vec<LeaseEntry>, Outage> {
         let mut entries = Vec::new();
-        self.core.each_cell(0, || self.core.deadline(), |id, view| {
-            // One that was never changed was never granted.
-            if view.version > 1 {
-                entries.push(rules::entry(id, view.cell()?));
-            }
-            Ok(())
-        })?;
+        self.core.each_cell(
+            0,
+            || self.core.deadline(),
+            |id, view| {
+                // One that was never changed was never granted.
+                if view.version > 1 {
+                    entries.push(rules::entry(id, view.cell()?));
+                }
+                Ok(())
+            },
+        )?;
         Ok(entries)
     }
 }

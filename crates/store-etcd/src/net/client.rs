@@ -245,7 +245,7 @@ fn gone(unknown: bool) -> Trouble {
 fn anywhere(count: usize) -> usize {
     let mut bytes = [0; 8];
     // Without randomness all begin at the first, which is as good.
-    drop(getrandom::fill(&mut bytes));
+    let _ = getrandom::fill(&mut bytes);
     usize::try_from(u64::from_le_bytes(bytes) >> 1).unwrap_or(0) % count.max(1)
 }
 

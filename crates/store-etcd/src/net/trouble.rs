@@ -19,6 +19,8 @@ pub(crate) enum Kind {
     Compacted,
     /// The call was to be made on a connection that was there before, and there is a newer one.
     Reconnected,
+    /// The user may not do this.
+    Denied,
     /// No endpoint would answer otherwise.
     Final,
 }
@@ -44,7 +46,7 @@ impl Trouble {
 
     /// Whether other endpoints need not be asked.
     pub(crate) fn is_final(&self) -> bool {
-        matches!(self.kind, Kind::Final | Kind::Compacted | Kind::Reconnected | Kind::Token)
+        !matches!(self.kind, Kind::Endpoint | Kind::Connection)
     }
 }
 
@@ -69,7 +71,7 @@ const KNOWN: &[(&str, Kind, &str)] = &[
     ),
     (
         "permission denied",
-        Kind::Final,
+        Kind::Denied,
         "etcd's user may not read and write the prefix: grant it with \
          `etcdctl role grant-permission --prefix=true ROLE readwrite PREFIX/`",
     ),
@@ -192,7 +194,7 @@ mod tests {
             (
                 Code::PermissionDenied,
                 "etcdserver: permission denied",
-                Kind::Final,
+                Kind::Denied,
                 false,
                 "grant-permission",
             ),

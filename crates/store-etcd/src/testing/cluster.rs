@@ -95,8 +95,7 @@ impl Cluster {
         };
         let members = (0..).zip(&ports).map(member).collect();
         let secure = options.tls.is_some();
-        let mut cluster =
-            Cluster { folder, program: program(options.version), members, secure };
+        let mut cluster = Cluster { folder, program: program(options.version), members, secure };
         for place in 0..options.members {
             cluster.launch(place);
         }
@@ -134,11 +133,9 @@ impl Cluster {
         self.until("serves", |cluster| {
             let running = cluster.members.iter().filter(|member| member.process.is_some());
             let body = format!("{{\"key\":\"{}\"}}", base64(b"any"));
-            running.into_iter().all(|member| {
-                match post(&member.host, "/v3/kv/range", "", &body) {
-                    Ok(_) => true,
-                    Err(said) => said.contains("user name is empty"),
-                }
+            running.into_iter().all(|member| match post(&member.host, "/v3/kv/range", "", &body) {
+                Ok(_) => true,
+                Err(said) => said.contains("user name is empty"),
             })
         });
     }
@@ -147,9 +144,8 @@ impl Cluster {
     pub fn until(&mut self, what: &str, holds: impl Fn(&Cluster) -> bool) {
         let begun = os::boot_ns();
         while !holds(self) {
-            let ended = |member: &mut Member| {
-                member.process.as_mut().is_some_and(Process::has_ended)
-            };
+            let ended =
+                |member: &mut Member| member.process.as_mut().is_some_and(Process::has_ended);
             let gone = self.members.iter_mut().any(ended);
             let late = u128::from(os::boot_ns() - begun) > PATIENCE.as_nanos();
             assert!(!gone && !late, "no member {what}: {}", self.log());
@@ -281,10 +277,35 @@ impl Cluster {
         field(&self.post("kv/range", "", &body), "revision").unwrap().parse().unwrap()
     }
 
+    /// Gives the space of deleted keys back, and has the members take puts again.
+    pub fn make_room(&self) {
+        self.compact();
+        self.post("maintenance/defragment", "", "{}");
+        let alarms = self.post("maintenance/alarm", "", "{}");
+        let member = field(&alarms, "memberID").unwrap();
+        let body = format!(
+            "{{\"action\":\"DEACTIVATE\",\"alarm\":\"NOSPACE\",\"memberID\":\"{member}\"}}"
+        );
+        self.post("maintenance/alarm", "", &body);
+    }
+
+    /// How many keys there are that begin so.
+    pub fn count(&self, prefix: &str) -> u64 {
+        let mut end = prefix.as_bytes().to_vec();
+        *end.last_mut().unwrap() += 1;
+        let (key, end) = (base64(prefix.as_bytes()), base64(&end));
+        let body = format!("{{\"key\":\"{key}\",\"range_end\":\"{end}\",\"count_only\":true}}");
+        field(&self.post("kv/range", "", &body), "count").map_or(0, |count| count.parse().unwrap())
+    }
+
     /// Lets go of all history.
     pub fn compact(&self) {
         let revision = self.revision();
-        self.post("kv/compaction", "", &format!("{{\"revision\":\"{revision}\",\"physical\":true}}"));
+        self.post(
+            "kv/compaction",
+            "",
+            &format!("{{\"revision\":\"{revision}\",\"physical\":true}}"),
+        );
     }
 
     /// What the members logged.
@@ -312,7 +333,8 @@ fn field(json: &str, name: &str) -> Option<String> {
 
 fn free_ports(members: usize) -> Vec<(u16, u16)> {
     // All are held until all are known, so that none is given twice.
-    let held: Vec<_> = (0..members * 2).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let held: Vec<_> =
+        (0..members * 2).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
     held.chunks(2).map(|pair| (port(&pair[0]), port(&pair[1]))).collect()
 }

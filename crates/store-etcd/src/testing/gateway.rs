@@ -61,7 +61,9 @@ pub(super) fn base64(bytes: &[u8]) -> String {
 mod tests {
     #[test]
     fn bytes_become_base64() {
-        for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")] {
+        for (bytes, text) in
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")]
+        {
             assert_eq!(super::base64(bytes.as_bytes()), text);
             assert_eq!(super::unbase64(text), bytes.as_bytes());
         }

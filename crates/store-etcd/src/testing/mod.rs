@@ -4,7 +4,12 @@
 //! `cargo xtask setup` puts the programs in place. Every process started here ends with the one
 //! that started it, however that ends.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "helpers of tests fail as tests do: by panicking"
+)]
 
 mod cluster;
 mod gateway;

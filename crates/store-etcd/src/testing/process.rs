@@ -34,7 +34,7 @@ impl Process {
         // as the value, and no longer than the process, however that ends.
         thread::spawn(move || {
             started.send(spawn(&program, &arguments, &log)).unwrap();
-            drop(ended.recv());
+            let _ = ended.recv();
         });
         Process { child: child.recv().unwrap(), _alive: alive }
     }
@@ -76,8 +76,11 @@ fn spawn(program: &Path, arguments: &[String], log: &Path) -> Child {
         .stdout(out.try_clone().unwrap())
         .stderr(out)
         // Neither proxies nor settings of the machine have a say.
-        .env_clear()
-        .env("ETCD_UNSUPPORTED_ARCH", std::env::consts::ARCH.replace("aarch64", "arm64"));
+        .env_clear();
+    if cfg!(target_arch = "aarch64") {
+        // The oldest version wants to be told.
+        command.env("ETCD_UNSUPPORTED_ARCH", "arm64");
+    }
     // SAFETY: `prctl` is the only call between fork and exec; it takes no lock and allocates
     // nothing.
     unsafe {

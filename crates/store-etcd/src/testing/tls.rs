@@ -26,7 +26,10 @@ impl Certificates {
         fs::write(certificates.authority(), authority.pem()).unwrap();
         let issuer = Issuer::new(params, key);
         for (name, usage) in [
-            ("server", vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth]),
+            (
+                "server",
+                vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth],
+            ),
             ("client", vec![ExtendedKeyUsagePurpose::ClientAuth]),
         ] {
             let hosts = vec!["127.0.0.1".to_owned(), "etcd.test".to_owned()];

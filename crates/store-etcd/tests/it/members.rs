@@ -24,17 +24,19 @@ impl Holder {
     fn renew(&mut self) -> Duration {
         self.now += 10;
         let ask = renewal(&self.key, &self.grant, self.now);
-        let ((), took) = timed(|| loop {
-            let (answer, took) = timed(|| self.store.renew(&ask));
-            assert!(took < Terms::DEFAULT.attempt() + Duration::from_secs(1), "{took:?}");
-            match answer {
-                Ok(renewed) => {
-                    assert_eq!((renewed.until, renewed.token), (ask.until, Carries::Next));
-                    (self.grant.seq, self.grant.until) = (renewed.seq, renewed.until);
-                    break;
+        let ((), took) = timed(|| {
+            loop {
+                let (answer, took) = timed(|| self.store.renew(&ask));
+                assert!(took < Terms::DEFAULT.attempt() + Duration::from_secs(1), "{took:?}");
+                match answer {
+                    Ok(renewed) => {
+                        assert_eq!((renewed.until, renewed.token), (ask.until, Carries::Next));
+                        (self.grant.seq, self.grant.until) = (renewed.seq, renewed.until);
+                        break;
+                    }
+                    Err(RenewError::Outage(_)) => {}
+                    Err(error) => panic!("{error}"),
                 }
-                Err(RenewError::Outage(_)) => {}
-                Err(error) => panic!("{error}"),
             }
         });
         // Far below the 37 s that a holder goes on without.
@@ -88,8 +90,7 @@ fn a_member_that_hangs_is_passed_by() {
     // Without a majority nothing is granted, and that is told in time.
     cluster.freeze(0);
     cluster.freeze(1);
-    let (asked, took) =
-        timed(|| holder.store.acquire(&ask(&RequestKey::random(), holder.now)));
+    let (asked, took) = timed(|| holder.store.acquire(&ask(&RequestKey::random(), holder.now)));
     let gone = outage(asked);
     assert!(took < Terms::DEFAULT.attempt() + Duration::from_secs(1), "{took:?}");
     assert!(gone.detail.contains("majority"), "{gone}");

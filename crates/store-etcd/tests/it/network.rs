@@ -99,7 +99,10 @@ fn a_lost_answer_costs_no_second_id() {
     assert!(lost.unknown, "{lost}");
     proxy.swallow_answers(false);
     let renewed = store.renew(&renewal(&key, &lease, START + 1)).unwrap();
-    assert_eq!((renewed.seq, renewed.until, renewed.token), (2, Tick(START + 1 + WINDOW), Carries::Next));
+    assert_eq!(
+        (renewed.seq, renewed.until, renewed.token),
+        (2, Tick(START + 1 + WINDOW), Carries::Next)
+    );
     lease.seq = renewed.seq;
     // What was never delivered is as unknown, and asking again does it.
     proxy.swallow_requests(true);
@@ -204,9 +207,7 @@ fn a_full_database_refuses_and_loses_nothing() {
     let (_, opened) = EtcdStore::open(&address, &time.how()).unwrap();
     assert!(opened.alarms.iter().any(|alarm| alarm.contains("is full")), "{:?}", opened.alarms);
     cluster.delete("fill");
-    cluster.compact();
-    cluster.post("maintenance/defragment", "", "{}");
-    cluster.post("maintenance/alarm", "", r#"{"action":"DEACTIVATE","alarm":"NOSPACE"}"#);
+    cluster.make_room();
     renew(&store, &key, &mut grant, START + 1);
     lease(&store, START + 1);
 }

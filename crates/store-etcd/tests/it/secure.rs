@@ -1,6 +1,5 @@
 //! Users with passwords, and TLS with certificates on both sides.
 
-use snowlease_lease::LeaseStore;
 use snowlease_store_etcd::testing::Certificates;
 
 use super::*;
@@ -97,8 +96,7 @@ fn both_sides_show_their_certificates() {
     assert!(matches!(error, OpenError::TlsFile { .. }), "{error}");
     let (certificate, _) = ours.client();
     let (_, key) = theirs.client();
-    let crossed =
-        format!("{}&cert={}&key={}", ca(&ours), certificate.display(), key.display());
+    let crossed = format!("{}&cert={}&key={}", ca(&ours), certificate.display(), key.display());
     let error = refused(&at("etcds", crossed), &how);
     assert!(matches!(error, OpenError::Tls { .. }), "{error}");
 }

@@ -1,7 +1,7 @@
 //! What `verify` sees: cells as they stand, and their history as far as it is kept.
 
 use snowlease_core::Tick;
-use snowlease_lease::{Administer, Cell, LeaseStore};
+use snowlease_lease::{Administer, Cell};
 
 use super::*;
 
