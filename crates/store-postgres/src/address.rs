@@ -1,8 +1,11 @@
 //! The URL of a store: where its servers are, how to come in, and in which schema it lives.
 //!
-//! `postgres://USER:PASSWORD@HOST:PORT,HOST:PORT/DATABASE?schema=…&sslmode=…&sslrootcert=…`. What
-//! is ours is taken out first; the rest is what every client of PostgreSQL knows. The password is
-//! in nothing that is shown.
+//! ```text
+//! postgres://USER:PASSWORD@HOST:PORT,HOST:PORT/DATABASE?schema=NAME&sslmode=MODE&sslrootcert=FILE
+//! ```
+//!
+//! What is ours is taken out first; the rest is what every client of PostgreSQL knows. The password
+//! is in nothing that is shown.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -12,7 +12,23 @@
 //! * the cluster's identity and its timeline are recorded and compared: a promoted standby and a
 //!   restored backup quarantine the store by themselves; an older copy of the files, which keeps
 //!   both, shows in the pulse or to a holder that knows more;
-//! * no session state is relied upon, no advisory lock is taken, no row is ever deleted.
+//! * no session state is relied upon but prepared statements, no advisory lock is taken, no row is
+//!   ever deleted.
+//!
+//! The store takes a schema (`snowlease`) and wants a user of its own: a pooler that shares
+//! sessions between users would share the settings of its connection.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use snowlease_store_postgres::{Address, Init, Open, PostgresStore};
+//!
+//! let address: Address = "postgres://ids:secret@db-1,db-2/ids".parse()?;
+//! PostgresStore::init(&address, &Init::default())?;
+//! let (store, opened) = PostgresStore::open(&address, &Open::default())?;
+//! # let _ = (store, opened);
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! Read `address` (the URL), `session` (one connection), `shared` (what is checked whenever one is
 //! made), `link` (from a blocking call to the connection and back in time), then `sql` (the

@@ -253,9 +253,9 @@ impl Call {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits a little before the same is tried again, longer each time, and not at the same times as
-    /// others. What would be begun too late to end in time is not begun: its outcome would not be
-    /// known.
+    /// Waits a little before the same is tried again, longer each time, and not at the same times
+    /// as others. What would be begun too late to end in time is not begun: its outcome would
+    /// not be known.
     pub(crate) async fn pause(&self, pause: &mut Duration) -> Result<(), Outage> {
         let spread = u32::try_from(os::boot_ns() % 64).unwrap_or(0);
         let time = *pause / 128 * (64 + spread);

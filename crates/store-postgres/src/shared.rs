@@ -124,8 +124,8 @@ impl Shared {
         ));
     }
 
-    /// Whether this is the store that it was: the same history of the same cluster, and not an older
-    /// state of it.
+    /// Whether this is the store that it was: the same history of the same cluster, and not an
+    /// older state of it.
     async fn look_over(
         &self,
         ready: &Ready,
@@ -161,8 +161,9 @@ impl Shared {
             let raise = |at_least| sql::raise_floor(&self.address.schema, at_least);
             if let Some(floor) = self.quarantine(ready, &look, raise).await? {
                 self.event(format!(
-                    "PostgreSQL at {} is on timeline {}, and was on {} before: it is an older copy, \
-                     or a primary that was left behind; if it is the latter, stop it now; {}",
+                    "PostgreSQL at {} is on timeline {}, and was on {} before: it is an older \
+                     copy, or a primary that was left behind; if it is the latter, stop it now; \
+                     {}",
                     ready.session.server,
                     facts.timeline,
                     seen.timeline,

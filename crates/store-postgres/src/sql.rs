@@ -6,9 +6,9 @@
 //!   session holds, and none of ours waits behind it on the connection. Whoever is skipped tries
 //!   again.
 //! * The server's clock is read after the row was locked, never when the transaction began.
-//! * The conditions of [`rules`](snowlease_lease::rules) stand in the `WHERE` of the `UPDATE`, which
-//!   is judged on the row as it is when it is written. A statement that changes nothing has decided
-//!   nothing: why is found out afterwards, by the rules themselves.
+//! * The conditions of [`rules`](snowlease_lease::rules) stand in the `WHERE` of the `UPDATE`,
+//!   which is judged on the row as it is when it is written. A statement that changes nothing has
+//!   decided nothing: why is found out afterwards, by the rules themselves.
 //! * What an operator changes in `meta` is changed behind a lock of `cells` that keeps every writer
 //!   out. A writer takes its lock of the table before it takes its snapshot, so it sees either the
 //!   state before and ends before the change, or the state after.

@@ -1,8 +1,8 @@
 //! A store in PostgreSQL, as holders see it.
 //!
-//! Each operation is first one statement that decides and writes. If that changes nothing, a look at
-//! the row and the [`rules`] say why; where they would have had the row changed, it was locked or
-//! has changed meanwhile, and the statement is tried again until the attempt is over.
+//! Each operation is first one statement that decides and writes. If that changes nothing, a look
+//! at the row and the [`rules`] say why; where they would have had the row changed, it was locked
+//! or has changed meanwhile, and the statement is tried again until the attempt is over.
 
 use snowlease_lease::rules;
 use snowlease_lease::{

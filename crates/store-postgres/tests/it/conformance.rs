@@ -1,5 +1,5 @@
-//! The conformance suite, plain and while calls are lost, late and repeated: all checks in turn over
-//! one server, since each test is a process of its own and a server takes a second to make.
+//! The conformance suite, plain and while calls are lost, late and repeated: all checks in turn
+//! over one server, since each test is a process of its own and a server takes a second to make.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -44,6 +44,7 @@ fn open_error(url: &str) -> String {
 fn an_unreachable_server_is_told_and_found_again() {
     let mut server = server(Kind::default(), 8);
     let (store, _) = open_as(&server.url(), &within(ATTEMPT));
+    assert!(!format!("{store:?}").contains("hunter2"), "{store:?}");
     let mut first = lease(&store);
     server.stop();
     let detail = refused(&store);

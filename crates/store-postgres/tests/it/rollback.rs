@@ -246,8 +246,8 @@ fn a_silent_store_is_trusted_again_as_soon_as_a_holder_vouches() {
     assert!(starter.status().unwrap().alarms.iter().all(|alarm| alarm.contains("fsync")));
 }
 
-/// Behind a pooler another server may be at the other end from one statement to the next: each looks
-/// at the timeline itself.
+/// Behind a pooler another server may be at the other end from one statement to the next: each
+/// looks at the timeline itself.
 #[test]
 fn another_timeline_is_noticed_inside_of_a_session() {
     let clock = Ahead::default();

@@ -99,7 +99,12 @@ fn damage_is_told_and_nothing_is_decided_from_it() {
     };
     assert!(matches!(store.release(&release), Err(ReleaseError::Outage(_))));
     // The row of a foreign format, and one whose window ends before it begins.
-    server.sql("ids", &format!("UPDATE snowlease.cells SET format = 1, from_tick = until_tick + 1 WHERE generator_id = {}", bad.grant.generator_id));
+    let spoil = format!(
+        "UPDATE snowlease.cells SET format = 1, from_tick = until_tick + 1 \
+          WHERE generator_id = {}",
+        bad.grant.generator_id
+    );
+    server.sql("ids", &spoil);
     server.sql("ids", "INSERT INTO snowlease.cells (generator_id, format) VALUES (4000, 0)");
     let verified = store.verify().unwrap();
     let found: Vec<_> = verified.findings.iter().map(ToString::to_string).collect();
