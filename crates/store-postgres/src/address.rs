@@ -77,13 +77,21 @@ impl FromStr for Address {
                 "schema" => schema = Schema::named(value)?,
                 "sslmode" => mode = Some(Encryption::named(value)?),
                 "sslrootcert" => roots = Some(PathBuf::from(decoded(value)?)),
-                _ => rest.push(pair),
+                "channel_binding" | "options" | "sslnegotiation" => rest.push(pair),
+                // Not named: it may be the rest of a password with a `?` in it.
+                _ => {
+                    return Err(wrong(
+                        "after the ? it takes schema, sslmode, sslrootcert, sslnegotiation, \
+                         channel_binding and options, and nothing else; write %3F for a ? inside \
+                         a password",
+                    ));
+                }
             }
         }
         let mut config: Config = format!("{base}?{}", rest.join("&")).parse().map_err(|_| {
             wrong(
                 "write postgres://USER:PASSWORD@HOST/DATABASE, with %40, %2F, %3A and %3F for \
-                 @, /, : and ? inside a name or password, and only options that PostgreSQL knows",
+                 @, /, : and ? inside a name or password",
             )
         })?;
         let Some(user) = config.get_user().map(str::to_owned) else {
@@ -160,6 +168,7 @@ fn one(all: &Config, host: &Host, port: u16, encryption: Encryption) -> Config {
         Host::Unix(path) => config.host_path(path),
     };
     config.port(port).ssl_negotiation(all.get_ssl_negotiation());
+    config.channel_binding(all.get_channel_binding());
     let encrypted = encryption != Encryption::None;
     config.ssl_mode(if encrypted { SslMode::Require } else { SslMode::Disable });
     config
@@ -237,6 +246,8 @@ impl fmt::Debug for Address {
 
 #[cfg(test)]
 mod tests {
+    use tokio_postgres::config::ChannelBinding;
+
     use super::*;
 
     fn address(url: &str) -> Address {
@@ -252,6 +263,10 @@ mod tests {
         assert_eq!(address.servers[0].config.get_password(), Some(&b"s@crt"[..]));
         let bare = "postgresql://me@db/".parse::<Address>().unwrap();
         assert_eq!(bare.to_string(), "postgres://me@db:5432/me");
+        let options = "postgres://me@db/ids?options=-c%20jit%3Doff&channel_binding=require";
+        let config = &options.parse::<Address>().unwrap().servers[0].config;
+        assert_eq!(config.get_options(), Some("-c jit=off"));
+        assert_eq!(config.get_channel_binding(), ChannelBinding::Require);
     }
 
     #[test]
@@ -282,6 +297,8 @@ mod tests {
             "postgres://me:hidden@db/ids?schema=",
             "postgres://me:hidden@db/ids?sslrootcert=%2",
             "postgres://me:hidden@db/ids?unknown=1",
+            "postgres://me:secret?hidden=1@db/ids",
+            "postgres://me:hidden@db/ids?hostaddr=10.0.0.1",
             "postgres://me:hid@hidden@db/ids",
             "postgres://me:hidden@db:port/ids",
         ] {
