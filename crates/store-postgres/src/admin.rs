@@ -1,6 +1,7 @@
 //! The operator's side: what changes the store as a whole waits until no grant is under way.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use snowlease_core::Tick;
 use snowlease_lease::{
@@ -11,6 +12,9 @@ use crate::link::Call;
 use crate::row::{self, number};
 use crate::sql;
 use crate::store::{self, PostgresStore, locked, look_at};
+
+/// How long it may take to verify a million rows.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 impl Administer for PostgresStore {
     fn drain(&self, generator_id: u64, draining: bool) -> Result<(), Outage> {
@@ -64,7 +68,9 @@ impl Administer for PostgresStore {
     }
 
     fn verify(&self) -> Result<Verified, Outage> {
-        self.link.call(|call| async move {
+        // Every row is read, and nobody's lease waits for the answer.
+        let limit = self.link.attempt.max(PATIENCE);
+        self.link.call_within(limit, |call| async move {
             let (look, _) = store::look(&call, None).await?;
             let rows = call.rows(|all| &all.list, &[&0_i64]).await?;
             let cells = rows.iter().map(row::cell);

@@ -174,6 +174,10 @@ fn refusal(said: &DbError, server: &str) -> String {
             "a pooler in between does not keep prepared statements: connect to the server itself, \
              or set max_prepared_statements (PgBouncer 1.21 or later); nothing was changed"
         }
+        SqlState::LOCK_NOT_AVAILABLE => {
+            "another session holds the table cells: end its transaction (see pg_stat_activity), \
+             and try again; nothing was changed"
+        }
         SqlState::DISK_FULL => "its disk is full: make room; nothing was changed or lost",
         SqlState::TOO_MANY_CONNECTIONS => "raise max_connections, or end connections of others",
         SqlState::CANNOT_CONNECT_NOW => "wait until it has started",

@@ -14,6 +14,20 @@ pub(crate) fn skew_limit_ms() -> i64 {
     i64::try_from(Terms::SKEW_LIMIT.as_millis()).unwrap_or(i64::MAX)
 }
 
+/// How far the asker's clock is ahead, if that is too far whenever the server has read its own
+/// between the sending and the answer.
+fn skew(sent_ms: i64, heard_ms: i64, server_ms: i64) -> Option<i64> {
+    let least = sent_ms.saturating_sub(server_ms);
+    let most = heard_ms.saturating_sub(server_ms);
+    if least > skew_limit_ms() {
+        Some(least)
+    } else if most < -skew_limit_ms() {
+        Some(most)
+    } else {
+        None
+    }
+}
+
 /// The tolerated skew, in ticks.
 pub(crate) fn skew_limit(format: Format) -> u64 {
     format.ticks_in_ms(skew_limit_ms().unsigned_abs())
@@ -90,7 +104,9 @@ pub(crate) async fn try_grant(call: &Call, asks: &[Acquire]) -> Result<Vec<Optio
     let numbers = |of: fn(&Acquire) -> u64| asks.iter().map(of).map(number).collect::<Vec<_>>();
     let (froms, untils) = (numbers(|ask| ask.from.0), numbers(|ask| ask.until.0));
     let windows = numbers(|ask| window(ask.format, ask.now_ms, ask.from, ask.until));
-    let clocks: Vec<i64> = asks.iter().map(|ask| ask.now_ms).collect();
+    // What has passed on our side since is no skew of the asker's clock.
+    let age_ms = call.age_ms();
+    let clocks: Vec<i64> = asks.iter().map(|ask| ask.now_ms.saturating_add(age_ms)).collect();
     let texts = |of: fn(&Acquire) -> &str| asks.iter().map(of).collect::<Vec<_>>();
     let (holders, machines) = (texts(|ask| ask.holder.name()), texts(|ask| ask.holder.machine()));
     let (processes, regions) =
@@ -158,6 +174,7 @@ async fn refuse(call: &Call, ask: &Acquire) -> Result<Next<Grant>, AcquireError>
     let token = ask.request_key.token().hash();
     let token = token.as_bytes().as_slice();
     let clock = call.shared.clock_ms();
+    let sent_ms = ask.now_ms.saturating_add(call.age_ms());
     let rows = call.rows(|all| &all.pool, &[&token, &clock]).await?;
     let row = shared::one(rows, &call.shared.address).map_err(|fault| fault.outage)?;
     let look = Look::read(&row)?;
@@ -177,8 +194,7 @@ async fn refuse(call: &Call, ask: &Acquire) -> Result<Next<Grant>, AcquireError>
     {
         return Err(exhausted);
     }
-    let ahead_ms = ask.now_ms.saturating_sub(look.now_ms);
-    if ahead_ms.saturating_abs() > skew_limit_ms() {
+    if let Some(ahead_ms) = skew(sent_ms, ask.now_ms.saturating_add(call.age_ms()), look.now_ms) {
         return Err(AcquireError::Skew { ahead_ms });
     }
     if !look.same_timeline {
@@ -210,4 +226,20 @@ async fn refuse(call: &Call, ask: &Acquire) -> Result<Next<Grant>, AcquireError>
 fn later<T>(call: &Call) -> Next<T> {
     call.note(locked());
     Next::Later
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_server_is_no_skew() {
+        assert_eq!(skew(10_000, 10_010, 10_005), None);
+        assert_eq!(skew(10_000, 10_010, 7_999), Some(2_001));
+        assert_eq!(skew(10_000, 10_010, 12_011), Some(-2_001));
+        // It read its clock at once or at last.
+        assert_eq!(skew(10_000, 15_000, 10_000), None);
+        assert_eq!(skew(10_000, 15_000, 15_000), None);
+        assert_eq!(skew(10_000, 15_000, 7_000), Some(3_000));
+    }
 }

@@ -19,6 +19,7 @@ use tokio_postgres::{Row, Statement};
 use crate::fault::{Fault, Remedy};
 use crate::session::{self, Session, Statements};
 use crate::shared::{Ready, Shared};
+use crate::sql;
 
 /// The first and the longest pause before the same is tried again.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(250));
@@ -237,7 +238,7 @@ impl Call {
         }
     }
 
-    /// As [`rows`](Self::rows), for [`run_text`](Self::run_text).
+    /// As [`rows`](Self::rows), for a change that an operator makes of the store as a whole.
     pub(crate) async fn text(&self, text: &str) -> Result<Option<String>, Outage> {
         let mut pause = Call::first_pause();
         loop {
@@ -246,6 +247,9 @@ impl Call {
                 Err(fault) => self.again(fault)?,
             }
             self.pause(&mut pause).await?;
+            if self.left() < sql::LOCK_WAIT * 3 / 2 {
+                return Err(self.trouble());
+            }
         }
     }
 
@@ -272,10 +276,18 @@ impl Call {
         PAUSES.0
     }
 
+    /// How long ago it began, in ms.
+    pub(crate) fn age_ms(&self) -> i64 {
+        i64::try_from(self.age().as_millis()).unwrap_or(i64::MAX)
+    }
+
+    fn age(&self) -> Duration {
+        Duration::from_nanos(os::boot_ns().saturating_sub(self.begun_ns))
+    }
+
     /// What is left of the attempt.
     pub(crate) fn left(&self) -> Duration {
-        let gone = Duration::from_nanos(os::boot_ns().saturating_sub(self.begun_ns));
-        (self.attempt - self.attempt / 16).saturating_sub(gone)
+        (self.attempt - self.attempt / 16).saturating_sub(self.age())
     }
 
     /// Keeps what was in the way, to be told when the time is over.

@@ -15,6 +15,8 @@
 //! * The transaction syncs its commit whatever the server, the database or the user have set.
 //! * The timeline is compared in each, so that no pooler can put another server in between.
 
+use std::time::Duration;
+
 use crate::address::Schema;
 use crate::schema::TIMELINE;
 
@@ -253,12 +255,16 @@ fn pool(schema: &Schema) -> String {
     )
 }
 
+/// How long such a change waits for the grants under way before it makes room for others.
+pub(crate) const LOCK_WAIT: Duration = Duration::from_millis(200);
+
 /// Changes the row about the store, in one message and one transaction, while no grant or renewal
 /// is under way.
 pub(crate) fn alone(schema: &Schema, change: &str) -> String {
     format!(
-        "SET LOCAL lock_timeout = '200ms'; SELECT {DURABLE};
-         LOCK TABLE {schema}.cells IN SHARE MODE; {change}"
+        "SET LOCAL lock_timeout = {}; SELECT {DURABLE};
+         LOCK TABLE {schema}.cells IN SHARE MODE; {change}",
+        LOCK_WAIT.as_millis()
     )
 }
 

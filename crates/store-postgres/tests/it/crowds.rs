@@ -45,18 +45,18 @@ fn a_herd_takes_every_id_once_and_the_rest_is_told_until_when() {
     let server = server(Kind::default(), 1_024);
     let stores: Vec<_> =
         (0..6).map(|_| open_as(&server.url(), &within(Duration::from_secs(30))).0).collect();
-    let asks = |count| (0..count).map(|_| ask_now(&RequestKey::random())).collect::<Vec<_>>();
     let answers: Vec<_> = thread::scope(|scope| {
         let started: Vec<_> = stores
             .iter()
             .zip([600, 600, 25, 25, 25, 25])
             .map(|(store, count)| {
-                let asks = asks(count);
                 scope.spawn(move || {
+                    let asks = (0..count).map(|_| ask_now(&RequestKey::random()));
                     if count > 25 {
-                        return store.acquire_each(&asks);
+                        return store.acquire_each(&asks.collect::<Vec<_>>());
                     }
-                    asks.iter().map(|ask| store.acquire(ask)).collect()
+                    // One after the other, each by the clock of its time.
+                    asks.map(|ask| store.acquire(&ask)).collect()
                 })
             })
             .collect();

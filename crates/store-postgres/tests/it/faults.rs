@@ -125,6 +125,15 @@ fn a_server_that_stands_still_is_waited_for_an_attempt_and_no_longer() {
     let busy = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' \
                 AND application_name = 'snowlease'";
     assert!(wait(Duration::from_secs(10), || server.ask("ids", busy) == "0"));
+    // Whoever has the patience is granted a lease: that the server was slow is no fault of the
+    // holder's clock.
+    let (patient, _) = open_as(&server.url(), &within(Duration::from_secs(10)));
+    server.pause(true);
+    let asked = thread::spawn(move || patient.acquire(&ask_now(&RequestKey::random())));
+    let begun = os::boot_ns();
+    assert!(wait(Duration::from_secs(5), || os::boot_ns() - begun > 2_300_000_000));
+    server.pause(false);
+    asked.join().unwrap().unwrap();
 }
 
 /// A statement that takes longer than an attempt is stopped at the server too.
@@ -319,7 +328,7 @@ fn an_operator_waits_for_the_grants_under_way() {
     let server = server(Kind::default(), 8);
     let (store, _) = open_as(&server.url(), &within(Duration::from_secs(20)));
     let grant = "BEGIN; UPDATE snowlease.cells SET until_tick = 1::bigint << 40 \
-                  WHERE generator_id = 3; SELECT pg_sleep(0.7); COMMIT";
+                  WHERE generator_id = 3; SELECT pg_sleep(1.5); COMMIT";
     let session = server.begin("ids", grant);
     let sleeps = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
     assert!(wait(Duration::from_secs(10), || server.ask("ids", sleeps) == "1"));
@@ -328,6 +337,10 @@ fn an_operator_waits_for_the_grants_under_way() {
         // Nobody else has to wait for it as long.
         let other = open(&server.url());
         lease(&other);
+        // One who has no time to wait is told what is in the way.
+        let (hasty, _) = open_as(&server.url(), &within(Duration::from_millis(400)));
+        let refused = hasty.set_mode(Mode::Frozen).unwrap_err();
+        assert!(!refused.unknown && refused.detail.contains("end its transaction"), "{refused}");
         assert_eq!(quarantined.join().unwrap(), Ok(Tick(1 << 40)));
     });
     session.finish();
