@@ -50,7 +50,7 @@ pub(crate) fn prepare(versions: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn target_folder() -> Result<PathBuf> {
+pub(crate) fn target_folder() -> Result<PathBuf> {
     let arguments = ["metadata", "--format-version", "1", "--no-deps"];
     let metadata: Value = serde_json::from_str(&tool::output(tool::cargo(&arguments))?)?;
     let folder = metadata["target_directory"].as_str().context("cargo names no target folder")?;

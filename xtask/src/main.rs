@@ -6,6 +6,7 @@
 mod bench;
 mod check;
 mod deny;
+mod e2e;
 mod etcd;
 mod generated;
 mod setup;
@@ -57,6 +58,12 @@ const VERBS: &[Verb] = &[
         line: "a benchmark suite; what follows its name goes to cargo bench",
         example: "cargo xtask bench own --bench hot_path",
         run: bench::run,
+    },
+    Verb {
+        name: "e2e",
+        line: "real processes, real stores, put back to an older state under them; takes minutes",
+        example: "cargo xtask e2e etcd-3.4-same-token --jobs 3",
+        run: e2e::run,
     },
     Verb {
         name: "setup",

@@ -1,5 +1,6 @@
 //! What the tests need from the machine: found, or installed where that is allowed, or named.
 
+use std::fs;
 use std::sync::OnceLock;
 
 use anyhow::{Result, bail};
@@ -8,10 +9,10 @@ use crate::usage::only;
 use crate::{etcd, tool};
 
 /// A program that tests need and a Debian package that brings it.
-struct Need {
-    program: &'static str,
-    package: &'static str,
-    reason: &'static str,
+pub(crate) struct Need {
+    pub(crate) program: &'static str,
+    pub(crate) package: &'static str,
+    pub(crate) reason: &'static str,
 }
 
 /// Add a line here for each program a test starts.
@@ -28,15 +29,21 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 
 /// Makes the machine ready; fails, with the command to type, if something is still missing.
 pub(crate) fn prepare() -> Result<()> {
-    let missing: Vec<&Need> = NEEDS.iter().filter(|need| !is_there(need.program)).collect();
+    have(NEEDS)?;
+    etcd::prepare(etcd::NEEDED)?;
+    println!("{}", if has_nextest() { "runner: cargo-nextest" } else { "runner: cargo test" });
+    Ok(())
+}
+
+/// Makes sure of these programs.
+pub(crate) fn have(needs: &[Need]) -> Result<()> {
+    let missing: Vec<&Need> = needs.iter().filter(|need| !is_there(need.program)).collect();
     for need in &missing {
         println!("missing: {} ({}); Debian: {}", need.program, need.reason, need.package);
     }
     if !missing.is_empty() {
         install(&missing.iter().map(|need| need.package).collect::<Vec<_>>())?;
     }
-    etcd::prepare(etcd::NEEDED)?;
-    println!("{}", if has_nextest() { "runner: cargo-nextest" } else { "runner: cargo test" });
     Ok(())
 }
 
@@ -73,7 +80,10 @@ fn is_root() -> bool {
 /// Whether the search path has `program`; it is not started, since not every program takes a flag.
 fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    // Debian keeps the servers of PostgreSQL off the path, in a folder for each version.
+    let servers = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let servers = servers.map(|version| version.path().join("bin"));
+    std::env::split_paths(&path).chain(servers).any(|folder| folder.join(program).is_file())
 }
 
 #[cfg(test)]
