@@ -25,7 +25,7 @@ const TOGETHER: usize = 24;
 const LONGEST_FREE: usize = 64;
 
 /// Every so many grants elsewhere, notes of such grants that are over are looked for.
-const SWEEP_EVERY: u64 = 32;
+const SWEEP_EVERY: u64 = 16;
 
 type Answer = Result<Grant, AcquireError>;
 

@@ -85,7 +85,9 @@ impl Core {
         &self,
         deadline: impl Fn() -> Deadline,
     ) -> Result<Tick, Trouble> {
-        self.raise_floor(|known| self.past_every_window(known), deadline)
+        let floor = self.raise_floor(|known| self.past_every_window(known), deadline)?;
+        self.guard.quarantined();
+        Ok(floor)
     }
 
     fn swap(&self, old: &Known, new: &Known) -> TxnRequest {

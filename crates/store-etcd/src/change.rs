@@ -137,6 +137,7 @@ impl Core {
                 );
                 let at_least = |_: &Known| Ok(floor);
                 let floor = self.raise_floor(at_least, || deadline).map_err(Outage::from)?;
+                self.guard.quarantined();
                 Err(RenewError::RolledBack { floor })
             }
             Err(error) => Err(error),

@@ -25,6 +25,11 @@ impl Guard {
     pub(crate) fn new(guard: RollbackGuard, terms: Terms) -> Guard {
         Guard(Mutex::new(Judging { pulse: PulseGuard::new(guard, terms), connections: 0 }))
     }
+
+    /// What may have been forgotten is waited for: the pulse need not tell of it.
+    pub(crate) fn quarantined(&self) {
+        lock(&self.0).pulse.quarantined();
+    }
 }
 
 impl Core {
@@ -40,10 +45,20 @@ impl Core {
             let judging = lock(&self.guard.0);
             judging.connections != connections || judging.pulse.is_watching()
         };
-        if !judge {
-            return Ok(connections);
+        if judge {
+            let pulse = self.read_pulse(deadline)?;
+            self.judge(connections, pulse, deadline)?;
         }
-        let pulse = self.read_pulse(deadline)?;
+        Ok(connections)
+    }
+
+    /// Judges the pulse that was read on this connection, or later.
+    pub(crate) fn judge(
+        &self,
+        connections: u64,
+        pulse: Pulse,
+        deadline: Deadline,
+    ) -> Result<(), AcquireError> {
         let verdict = {
             let mut judging = lock(&self.guard.0);
             let now_ns = os::boot_ns();
@@ -73,7 +88,6 @@ impl Core {
             Verdict::Skew { ahead_ms } => return Err(AcquireError::Skew { ahead_ms }),
             Verdict::Quarantine { silent } => {
                 self.wait_for_the_forgotten(|| deadline).map_err(unsent)?;
-                lock(&self.guard.0).pulse.quarantined();
                 self.alarm(format!(
                     "nobody had used the store for {} s, and nobody renewed while it was watched: \
                      it was put into quarantine, since it may have been restored from a backup",
@@ -81,7 +95,7 @@ impl Core {
                 ));
             }
         }
-        Ok(connections)
+        Ok(())
     }
 
     /// The pulse; a term of the cluster that is below the one in it shows an older copy.

@@ -36,7 +36,7 @@ pub struct Open {
     pub terms: Terms,
     /// What to do about a store that nobody has used for long.
     pub rollback_guard: RollbackGuard,
-    /// Look at the cluster and at all keys, and raise alarms. A fleet of holders that start at once
+    /// Look at the cluster, its version and all keys, and raise alarms. A fleet of holders that start at once
     /// may leave that to others.
     pub inspect: bool,
     /// The host's wall clock.
@@ -85,7 +85,7 @@ impl EtcdStore {
     ///
     /// # Cost
     ///
-    /// Five round trips, and six more to [inspect](Open::inspect) it. Making a store takes two more
+    /// Two round trips, and eight more to [inspect](Open::inspect) it. Making a store takes two more
     /// and one for each hundred generator ids.
     pub fn open(address: &Address, open: &Open) -> Result<(EtcdStore, Opened), OpenError> {
         if let (Some(format), Some(range)) = (open.format, open.range) {
@@ -93,11 +93,13 @@ impl EtcdStore {
         }
         let client = Client::new(address)?;
         let deadline = || Deadline::within(open.attempt);
-        let status = match client.read(&StatusRequest {}, deadline()) {
-            Ok(status) => Some(status),
+        let status = match open.inspect.then(|| client.read(&StatusRequest {}, deadline())) {
+            Some(Ok(status)) => Some(status),
+            Some(Err(trouble)) if trouble.kind != Kind::Denied => {
+                return Err(Outage::from(trouble).into());
+            }
             // Some versions tell root only, where users are checked.
-            Err(trouble) if trouble.kind == Kind::Denied => None,
-            Err(trouble) => return Err(Outage::from(trouble).into()),
+            _ => None,
         };
         let newer = match &status {
             Some(status) => version(&status.version)?,
@@ -138,12 +140,13 @@ impl EtcdStore {
             ));
         }
         core.settle(deadline()).map_err(Outage::from)?;
-        core.read_pulse(deadline())?;
+        let connections = core.client.connected(deadline()).map_err(Outage::from)?;
+        let pulse = core.read_pulse(deadline())?;
         if open.inspect {
             core.inspect(status.as_ref(), deadline)?;
         }
-        // What it has to say of a silent pulse is an alarm here, and refuses asks for leases later.
-        if let Err(error) = core.trusted(deadline()) {
+        // What is to be said of a silent pulse is an alarm here, and refuses asks for leases later.
+        if let Err(error) = core.judge(connections, pulse, deadline()) {
             core.alarm(error.to_string());
         }
         let opened = Opened { created, alarms: core.alarms() };

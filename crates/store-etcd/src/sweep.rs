@@ -17,12 +17,20 @@ const TOGETHER: i64 = 60;
 impl Core {
     /// Looks at some of the notes, from a drawn place on.
     pub(crate) fn sweep(&self, draws: &mut Draws, deadline: Deadline) -> Result<(), Outage> {
-        let (_, end) = self.keys.all_moved();
+        let (begin, end) = self.keys.all_moved();
         let mut bytes = [0; 32];
         bytes.fill_with(|| u8::try_from(draws.below(256)).unwrap_or(0));
         let key = self.keys.moved(&TokenHash::from_bytes(bytes));
-        let request = RangeRequest { key, range_end: end, limit: TOGETHER, ..Default::default() };
-        let notes = self.client.range(&request, deadline)?.kvs;
+        let page = |key, range_end, limit| {
+            let request = RangeRequest { key, range_end, limit, ..RangeRequest::default() };
+            self.client.range(&request, deadline).map(|answer| answer.kvs)
+        };
+        let mut notes = page(key.clone(), end, TOGETHER)?;
+        let rest = TOGETHER - i64::try_from(notes.len()).unwrap_or(TOGETHER);
+        if rest > 0 {
+            // And from the beginning up to there.
+            notes.extend(page(begin, key, rest)?);
+        }
         let success: Vec<_> = notes
             .iter()
             .filter_map(|note| {

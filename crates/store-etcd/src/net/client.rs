@@ -19,6 +19,9 @@ use crate::proto::{RangeRequest, RangeResponse, ResponseHeader, TxnRequest, TxnR
 /// How much longer than a deadline a caller waits for the thread that keeps to it.
 const GRACE: Duration = Duration::from_millis(250);
 
+/// A try that could not be answered in less is not made after others.
+const SHORTEST: Duration = Duration::from_millis(20);
+
 #[derive(Debug)]
 pub(crate) struct Client {
     io: Io,
@@ -57,8 +60,6 @@ impl Client {
                     None => Ok(endpoint),
                 })
                 .map_err(|error| OpenError::Tls { what: super::trouble::innermost(&error) })?
-                .tcp_nodelay(true)
-                .tcp_keepalive(Some(Duration::from_secs(10)))
                 // etcd takes more than one ping in 5 s, or any on an idle connection, for abuse.
                 .http2_keep_alive_interval(Duration::from_secs(10))
                 .keep_alive_timeout(Duration::from_secs(3));
@@ -150,15 +151,17 @@ impl Client {
 }
 
 impl Shared {
-    /// Each endpoint once, and the first once more: its connection may have been a dead one.
+    /// Each endpoint once, and the first once more: its connection may have been a dead one. Each
+    /// with its share of the time that is left: half of it, so that one that is silent leaves enough
+    /// for the others, and one that is slow is not asked again all the time.
     fn order(&self) -> impl Iterator<Item = (usize, &Slot, u32)> {
         let count = self.slots.len();
         // ORDERING: SeqCst, here and below; any endpoint will do.
         let first = self.current.load(Ordering::SeqCst);
         (0..=count).filter_map(move |step| {
             let index = (first + step) % count;
-            let left = u32::try_from(count + 1 - step).ok()?;
-            Some((index, self.slots.get(index)?, left))
+            let parts = if step == count { 1 } else { 2 };
+            Some((index, self.slots.get(index)?, parts))
         })
     }
 
@@ -169,10 +172,9 @@ impl Shared {
         newest: u64,
     ) -> Result<(C::Answer, bool), Trouble> {
         let mut tries = Tries::default();
-        for (index, slot, left) in self.order() {
-            // What one that is silent may take of the time is no more than its share.
-            let share = deadline.left() / left;
-            if share.is_zero() {
+        for (index, slot, parts) in self.order() {
+            let share = deadline.left() / parts;
+            if share < SHORTEST && !tries.details.is_empty() {
                 break;
             }
             let connections = (&self.connections, newest);
@@ -189,8 +191,8 @@ impl Shared {
 
     async fn connect(&self, deadline: Deadline) -> Result<u64, Trouble> {
         let mut tries = Tries::default();
-        for (index, slot, left) in self.order() {
-            let share = deadline.left() / left;
+        for (index, slot, parts) in self.order() {
+            let share = deadline.left() / parts;
             match tokio::time::timeout(share, slot.connect(&self.connections)).await {
                 Ok(Ok(_)) => {
                     self.current.store(index, Ordering::SeqCst);

@@ -7,6 +7,7 @@ mod call;
 mod client;
 mod deadline;
 mod io;
+mod once;
 mod seen;
 mod slot;
 mod trouble;

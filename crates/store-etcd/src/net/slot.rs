@@ -12,6 +12,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic_prost::ProstCodec;
 
 use super::call::Call;
+use super::once;
 use super::trouble::{Kind, Trouble, innermost, of_status};
 use crate::address::Secret;
 use crate::proto::AuthenticateRequest;
@@ -91,7 +92,8 @@ impl Slot {
         if let Some(live) = &*live {
             return Ok(live.clone());
         }
-        let channel = self.endpoint.connect().await.map_err(|error| {
+        let connecting = self.endpoint.connect_with_connector(once::connector());
+        let channel = connecting.await.map_err(|error| {
             Trouble::unsent(format!("no connection to {}: {}", self.host, innermost(&error)))
         })?;
         // ORDERING: SeqCst, as all counters that are no hot path.

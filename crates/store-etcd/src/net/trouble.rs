@@ -6,6 +6,8 @@
 use snowlease_lease::Outage;
 use tonic::{Code, Status};
 
+use super::once;
+
 /// What sort of failure it is, as far as code has to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -111,6 +113,9 @@ const KNOWN: &[(&str, Kind, &str)] = &[
 /// What a status means.
 pub(crate) fn of_status(status: &Status) -> Trouble {
     let words = status.message();
+    if innermost(status) == once::GONE {
+        return Trouble::unsent("the connection was lost: try again");
+    }
     let token =
         ["invalid auth token", "auth token is not provided", "revision of auth store is old"];
     if token.iter().any(|said| words.contains(said)) || status.code() == Code::Unauthenticated {
@@ -173,90 +178,80 @@ pub(crate) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
 mod tests {
     use super::*;
 
+    const SAID: &[(Code, &str, Kind, bool, &str)] = &[
+        (
+            Code::ResourceExhausted,
+            "etcdserver: mvcc: database space exceeded",
+            Kind::Final,
+            false,
+            "alarm disarm",
+        ),
+        (
+            Code::ResourceExhausted,
+            "etcdserver: too many requests",
+            Kind::Endpoint,
+            false,
+            "overloaded",
+        ),
+        (
+            Code::PermissionDenied,
+            "etcdserver: permission denied",
+            Kind::Denied,
+            false,
+            "grant-permission",
+        ),
+        (Code::Unauthenticated, "etcdserver: invalid auth token", Kind::Token, false, "password"),
+        (
+            Code::InvalidArgument,
+            "etcdserver: revision of auth store is old",
+            Kind::Token,
+            false,
+            "password",
+        ),
+        (
+            Code::InvalidArgument,
+            "etcdserver: authentication failed, invalid user ID or password",
+            Kind::Final,
+            false,
+            "password is wrong",
+        ),
+        (Code::InvalidArgument, "etcdserver: user name is empty", Kind::Final, false, "USER"),
+        (
+            Code::InvalidArgument,
+            "etcdserver: duplicate key given in txn request",
+            Kind::Final,
+            false,
+            "version",
+        ),
+        (
+            Code::OutOfRange,
+            "etcdserver: mvcc: required revision has been compacted",
+            Kind::Compacted,
+            false,
+            "not kept",
+        ),
+        (Code::Unavailable, "etcdserver: no leader", Kind::Endpoint, false, "try again"),
+        (Code::Unavailable, "etcdserver: request timed out", Kind::Endpoint, true, "try again"),
+        (Code::Unavailable, "etcdserver: leader changed", Kind::Endpoint, true, "try again"),
+        (Code::Unavailable, "etcdserver: server stopped", Kind::Endpoint, true, "try again"),
+        (Code::Unavailable, "error reading a body", Kind::Connection, true, "try again"),
+        (Code::DeadlineExceeded, "context deadline exceeded", Kind::Connection, true, "try again"),
+        (Code::Unknown, "h2 protocol error", Kind::Connection, true, "try again"),
+        (
+            Code::Unimplemented,
+            "unknown service etcdserverpb.KV",
+            Kind::Endpoint,
+            false,
+            "check the address",
+        ),
+    ];
+
     /// etcd's own words, with the code it says them with.
     #[test]
     fn each_answer_is_certain_or_unknown_and_says_what_to_do() {
-        for (code, words, kind, unknown, remedy) in [
-            (
-                Code::ResourceExhausted,
-                "etcdserver: mvcc: database space exceeded",
-                Kind::Final,
-                false,
-                "alarm disarm",
-            ),
-            (
-                Code::ResourceExhausted,
-                "etcdserver: too many requests",
-                Kind::Endpoint,
-                false,
-                "overloaded",
-            ),
-            (
-                Code::PermissionDenied,
-                "etcdserver: permission denied",
-                Kind::Denied,
-                false,
-                "grant-permission",
-            ),
-            (
-                Code::Unauthenticated,
-                "etcdserver: invalid auth token",
-                Kind::Token,
-                false,
-                "password",
-            ),
-            (
-                Code::InvalidArgument,
-                "etcdserver: revision of auth store is old",
-                Kind::Token,
-                false,
-                "password",
-            ),
-            (
-                Code::InvalidArgument,
-                "etcdserver: authentication failed, invalid user ID or password",
-                Kind::Final,
-                false,
-                "password is wrong",
-            ),
-            (Code::InvalidArgument, "etcdserver: user name is empty", Kind::Final, false, "USER"),
-            (
-                Code::InvalidArgument,
-                "etcdserver: duplicate key given in txn request",
-                Kind::Final,
-                false,
-                "version",
-            ),
-            (
-                Code::OutOfRange,
-                "etcdserver: mvcc: required revision has been compacted",
-                Kind::Compacted,
-                false,
-                "not kept",
-            ),
-            (Code::Unavailable, "etcdserver: no leader", Kind::Endpoint, false, "try again"),
-            (Code::Unavailable, "etcdserver: request timed out", Kind::Endpoint, true, "try again"),
-            (Code::Unavailable, "etcdserver: leader changed", Kind::Endpoint, true, "try again"),
-            (Code::Unavailable, "etcdserver: server stopped", Kind::Endpoint, true, "try again"),
-            (Code::Unavailable, "error reading a body", Kind::Connection, true, "try again"),
-            (
-                Code::DeadlineExceeded,
-                "context deadline exceeded",
-                Kind::Connection,
-                true,
-                "try again",
-            ),
-            (Code::Unknown, "h2 protocol error", Kind::Connection, true, "try again"),
-            (
-                Code::Unimplemented,
-                "unknown service etcdserverpb.KV",
-                Kind::Endpoint,
-                false,
-                "check the address",
-            ),
-        ] {
-            let trouble = of_status(&Status::new(code, words));
-            assert_eq!((trouble.kind, trouble.unknown), (kind, unknown), "{words}");
+        for (code, words, kind, unknown, remedy) in SAID {
+            let trouble = of_status(&Status::new(*code, *words));
+            assert_eq!((trouble.kind, trouble.unknown), (*kind, *unknown), "{words}");
             assert!(trouble.detail.contains(remedy), "{words}: {}", trouble.detail);
         }
     }

@@ -48,14 +48,14 @@ impl Proxy {
                     forward(copies.0, copies.1, || {
                         state.swallow_requests.load(Ordering::SeqCst)
                             || number <= state.requests_lost.load(Ordering::SeqCst)
-                    })
+                    });
                 });
                 let state = Arc::clone(&shared);
                 thread::spawn(move || {
                     forward(server, client, || {
                         state.swallow_answers.load(Ordering::SeqCst)
                             || number <= state.answers_lost.load(Ordering::SeqCst)
-                    })
+                    });
                 });
             }
         });

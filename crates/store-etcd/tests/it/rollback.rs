@@ -81,9 +81,11 @@ fn a_warm_store_is_quarantined_and_duplicates_nothing() {
         restored.put_back();
         let now = START + 31_000;
         restored.time.set(now);
-        // The first who asks is granted nothing: the revision fell.
+        // The first who asks is granted nothing: the pulse is silent, or the revision fell.
         let asked = store.acquire(&ask(&RequestKey::random(), now));
         assert!(asked.is_err(), "{asked:?}");
+        let found = store.status().unwrap_err();
+        assert!(found.unknown && found.detail.contains("older copy of itself"), "{found}");
         let alarms = store.status().unwrap().alarms;
         assert!(alarms.iter().any(|alarm| alarm.contains("went back from revision")), "{alarms:?}");
         let floor = now + WINDOW + 4_000;
@@ -188,4 +190,25 @@ fn another_cluster_or_an_earlier_term_is_a_restored_one() {
     assert!(alarms.iter().any(|alarm| alarm.contains("from term 999")), "{alarms:?}");
     let floor = floor + 1_000 + WINDOW + 4_000;
     waits_and_resumes(&restored, &store, floor.max(store.status().unwrap().meta.floor.0));
+}
+
+/// A running process judges the pulse anew when its connection broke while it was idle: what
+/// answers now may be another state of the store.
+#[test]
+fn a_new_connection_is_judged_before_it_grants() {
+    let mut restored = Restored::new("3.7");
+    let (store, _) = restored.open();
+    lease(&store, START);
+    restored.cluster.stop(0);
+    restored.cluster.launch(0);
+    restored.cluster.wait();
+    restored.time.set(START + 1_000);
+    lease(&store, START + 1_000);
+    restored.cluster.stop(0);
+    restored.cluster.launch(0);
+    restored.cluster.wait();
+    let now = START + 10_000;
+    restored.time.set(now);
+    let watched = outage(store.acquire(&ask(&RequestKey::random(), now)));
+    assert!(!watched.unknown && watched.detail.contains("it is watched"), "{watched}");
 }

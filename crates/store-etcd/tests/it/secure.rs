@@ -90,7 +90,6 @@ fn both_sides_show_their_certificates() {
     ] {
         let error = refused(&address, &how);
         assert!(matches!(error, OpenError::Cluster(_)), "{what}: {error}");
-        println!("{what}: {error}");
     }
     let error = refused(&at("etcds", "ca=/nowhere".to_owned()), &how);
     assert!(matches!(error, OpenError::TlsFile { .. }), "{error}");
