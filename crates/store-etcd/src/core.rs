@@ -246,8 +246,8 @@ pub(crate) fn decode(keys: &Keys, found: Option<&KeyValue>) -> Result<Known, Out
 
 fn damaged(keys: &Keys, what: impl std::fmt::Display) -> Outage {
     Outage::unavailable(format!(
-        "the store under {}/ is damaged ({what}): restore a backup of etcd, and tell the store with \
-         `snowlease store quarantine`",
+        "the store under {}/ is damaged ({what}): restore a backup of etcd, and tell the store \
+         with `snowlease store quarantine`",
         keys.prefix()
     ))
 }

@@ -36,8 +36,8 @@ pub struct Open {
     pub terms: Terms,
     /// What to do about a store that nobody has used for long.
     pub rollback_guard: RollbackGuard,
-    /// Look at the cluster, its version and all keys, and raise alarms. A fleet of holders that start at once
-    /// may leave that to others.
+    /// Look at the cluster, its version and all keys, and raise alarms. A fleet of holders that
+    /// start at once may leave that to others.
     pub inspect: bool,
     /// The host's wall clock.
     pub now: Clock,
@@ -85,8 +85,8 @@ impl EtcdStore {
     ///
     /// # Cost
     ///
-    /// Two round trips, and eight more to [inspect](Open::inspect) it. Making a store takes two more
-    /// and one for each hundred generator ids.
+    /// Two round trips, and eight more to [inspect](Open::inspect) it. Making a store takes two
+    /// more and one for each hundred generator ids.
     pub fn open(address: &Address, open: &Open) -> Result<(EtcdStore, Opened), OpenError> {
         if let (Some(format), Some(range)) = (open.format, open.range) {
             check_range(format, range)?;

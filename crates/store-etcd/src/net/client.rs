@@ -152,8 +152,8 @@ impl Client {
 
 impl Shared {
     /// Each endpoint once, and the first once more: its connection may have been a dead one. Each
-    /// with its share of the time that is left: half of it, so that one that is silent leaves enough
-    /// for the others, and one that is slow is not asked again all the time.
+    /// with its share of the time that is left: half of it, so that one that is silent leaves
+    /// enough for the others, and one that is slow is not asked again all the time.
     fn order(&self) -> impl Iterator<Item = (usize, &Slot, u32)> {
         let count = self.slots.len();
         // ORDERING: SeqCst, here and below; any endpoint will do.
