@@ -43,9 +43,7 @@ impl Core {
         deadline: impl Fn() -> Deadline,
     ) -> Result<Tick, Trouble> {
         let mut known = self.known();
-        // What this process knew, an older copy may have forgotten.
-        let (floor, longest) = (known.record.meta.floor, known.record.meta.longest_window);
-        let mut largest = floor;
+        let (mut largest, longest) = self.most();
         loop {
             let mut record = known.record.clone();
             record.meta.longest_window = record.meta.longest_window.max(longest);

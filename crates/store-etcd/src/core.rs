@@ -12,7 +12,7 @@ use crate::Clock;
 use crate::guard::Guard;
 use crate::keys::Keys;
 use crate::net::{Client, Deadline, Kind, Trouble, Written};
-use crate::proto::{KeyValue, TxnRequest, TxnResponse};
+use crate::proto::{KeyValue, RangeRequest, TxnRequest, TxnResponse};
 use crate::record::{Known, NoRecord, Pulse, Record, SCHEMA};
 use crate::txn;
 
@@ -31,6 +31,8 @@ pub(crate) struct Core {
     pub(crate) now: Clock,
     pub(crate) guard: Guard,
     known: Mutex<Arc<Known>>,
+    /// The highest floor and the longest window that were ever seen here.
+    most: Mutex<(Tick, u64)>,
     views: Mutex<HashMap<u64, View>>,
     pulse_ms: Mutex<Option<i64>>,
     /// Why the store has to be quarantined before anything else is done.
@@ -80,6 +82,7 @@ impl Core {
             attempt,
             now,
             guard: Guard::new(guard, terms),
+            most: Mutex::new((known.record.meta.floor, known.record.meta.longest_window)),
             known: Mutex::new(Arc::new(known)),
             views: Mutex::default(),
             pulse_ms: Mutex::default(),
@@ -100,8 +103,18 @@ impl Core {
     /// Takes over what a transaction read of the store's meta.
     pub(crate) fn learn(&self, found: Option<&KeyValue>) -> Result<Arc<Known>, Outage> {
         let known = Arc::new(decode(&self.keys, found)?);
+        let meta = &known.record.meta;
+        let mut most = lock(&self.most);
+        *most = (most.0.max(meta.floor), most.1.max(meta.longest_window));
+        drop(most);
         *lock(&self.known) = Arc::clone(&known);
         Ok(known)
+    }
+
+    /// The highest floor and the longest window that were ever seen here: an older copy of the store
+    /// has forgotten them, and this process has not.
+    pub(crate) fn most(&self) -> (Tick, u64) {
+        *lock(&self.most)
     }
 
     pub(crate) fn view(&self, generator_id: u64) -> Option<View> {
@@ -151,6 +164,15 @@ impl Core {
     pub(crate) fn refresh(&self, deadline: Deadline) -> Result<Arc<Known>, Outage> {
         let looked = self.look(vec![self.keys.meta()], deadline)?;
         self.learn(looked.get(0))
+    }
+
+    /// Reads the store's meta, also where nothing can be put. What a transaction compares it with
+    /// decides, so it does no harm if it is old.
+    pub(crate) fn read_meta(&self, deadline: Deadline) -> Result<Arc<Known>, Outage> {
+        self.settle(deadline)?;
+        let request = RangeRequest { key: self.keys.meta(), ..RangeRequest::default() };
+        let answer = self.client.range(&request, deadline)?;
+        self.learn(answer.kvs.first())
     }
 
     /// From now on nothing is done before the store is in quarantine.

@@ -32,7 +32,6 @@ impl Core {
     ) -> Result<(), OpenError> {
         self.check_keys(&deadline)?;
         self.inspect_members(deadline())?;
-        self.inspect_alarms(deadline())?;
         self.inspect_compaction(deadline())?;
         if let Some(size) = status.map(|status| status.db_size).filter(|size| *size > LARGE) {
             self.alarm(format!(
@@ -118,19 +117,24 @@ impl Core {
         Ok(())
     }
 
-    pub(crate) fn inspect_alarms(&self, deadline: Deadline) -> Result<(), OpenError> {
+    /// What etcd itself raises an alarm for now.
+    pub(crate) fn alarms_of_etcd(&self, deadline: Deadline) -> Result<Vec<String>, Outage> {
         let answer = match self.client.read(&AlarmRequest::default(), deadline) {
             Ok(answer) => answer,
             // Only for root, where users are checked.
-            Err(trouble) if trouble.kind == Kind::Denied => return Ok(()),
-            Err(trouble) => return Err(Outage::from(trouble).into()),
+            Err(trouble) if trouble.kind == Kind::Denied => return Ok(Vec::new()),
+            Err(trouble) => return Err(trouble.into()),
         };
-        for alarm in answer.alarms {
-            if let Some((_, what)) = ALARMS.iter().find(|(number, _)| *number == alarm.alarm) {
-                self.alarm((*what).to_owned());
-            }
-        }
-        Ok(())
+        let known = |alarm: i32| ALARMS.iter().find(|(number, _)| *number == alarm);
+        let mut alarms: Vec<_> = answer
+            .alarms
+            .iter()
+            .filter_map(|alarm| known(alarm.alarm))
+            .map(|(_, what)| (*what).to_owned())
+            .collect();
+        // Each member raises it for itself.
+        alarms.dedup();
+        Ok(alarms)
     }
 
     /// No call tells whether etcd lets its history go, but an old revision that it still has does.

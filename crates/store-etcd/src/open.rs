@@ -149,7 +149,11 @@ impl EtcdStore {
         if let Err(error) = core.judge(connections, pulse, deadline()) {
             core.alarm(error.to_string());
         }
-        let opened = Opened { created, alarms: core.alarms() };
+        let mut alarms = core.alarms();
+        if open.inspect {
+            alarms.extend(core.alarms_of_etcd(deadline())?);
+        }
+        let opened = Opened { created, alarms };
         Ok((EtcdStore::new(core), opened))
     }
 }

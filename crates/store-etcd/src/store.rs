@@ -1,5 +1,7 @@
 //! The store trait on etcd.
 
+use std::fmt;
+
 use snowlease_core::Tick;
 use snowlease_lease::{
     Acquire, AcquireError, Administer, Grant, LeaseEntry, LeaseStore, Mode, Outage, PlanHash,
@@ -18,7 +20,6 @@ use crate::record::Record;
 /// those of an operator that read all cells: there, each page of them does.
 ///
 /// It may be called and dropped from any thread, also inside an asynchronous runtime.
-#[derive(Debug)]
 pub struct EtcdStore {
     core: Core,
 }
@@ -29,13 +30,22 @@ impl EtcdStore {
     }
 }
 
+/// Which store it is; nothing of what is in it.
+impl fmt::Debug for EtcdStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let prefix = self.core.keys.prefix();
+        f.debug_struct("EtcdStore").field("prefix", &prefix).finish_non_exhaustive()
+    }
+}
+
 impl LeaseStore for EtcdStore {
     fn status(&self) -> Result<StoreStatus, Outage> {
         let core = &self.core;
         let deadline = core.deadline();
-        let meta = core.refresh(deadline)?.record.meta.clone();
+        let meta = core.read_meta(deadline)?.record.meta.clone();
         let pulse = core.read_pulse(deadline)?;
         let mut alarms = core.alarms();
+        alarms.extend(core.alarms_of_etcd(deadline)?);
         let open_ms = meta.format.unix_ms(meta.floor);
         let left_ms = open_ms.saturating_sub((core.now)());
         if meta.floor > Tick(0) && left_ms > 0 {

@@ -57,9 +57,12 @@ impl Login {
             match send(channel, AuthenticateRequest { name, password }, None).await {
                 Ok(answer) => {
                     let text = answer.token.parse::<AsciiMetadataValue>();
-                    *token = Some(text.map_err(|_| {
+                    let mut text = text.map_err(|_| {
                         Trouble::new(Kind::Final, false, "etcd gave a token that is no text")
-                    })?);
+                    })?;
+                    // Not to be shown, nor kept by what compresses headers.
+                    text.set_sensitive(true);
+                    *token = Some(text);
                 }
                 Err(status) if status.message().contains("authentication is not enabled") => {
                     return Ok(None);

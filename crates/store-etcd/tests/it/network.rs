@@ -205,9 +205,12 @@ fn a_full_database_refuses_and_loses_nothing() {
     assert!(!full.unknown && full.detail.contains("quota-backend-bytes"), "{full}");
     assert_eq!(store.list().unwrap().len(), 1);
     let (_, opened) = EtcdStore::open(&address, &time.how()).unwrap();
-    assert!(opened.alarms.iter().any(|alarm| alarm.contains("is full")), "{:?}", opened.alarms);
+    let told = |alarms: &[String]| alarms.iter().any(|alarm| alarm.contains("is full"));
+    assert!(told(&opened.alarms), "{:?}", opened.alarms);
+    assert!(told(&store.status().unwrap().alarms));
     cluster.delete("fill");
     cluster.make_room();
+    assert!(!told(&store.status().unwrap().alarms));
     renew(&store, &key, &mut grant, START + 1);
     lease(&store, START + 1);
 }
