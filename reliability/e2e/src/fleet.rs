@@ -12,6 +12,7 @@ use crate::holder::{Holder, WINDOW, agent, operator};
 use crate::judge::{Judged, judge};
 use crate::process::Folder;
 use crate::report::Row;
+use crate::scenarios::How;
 use crate::time::{Since, pause};
 use crate::tools::Tools;
 
@@ -38,6 +39,8 @@ pub(crate) struct Fleet<'a> {
     pub(crate) folder: &'a Folder,
     name: &'a str,
     guard: Guard,
+    /// Nothing keeps the starters from generator ids in use.
+    unguarded: bool,
     pub(crate) holders: Vec<Holder>,
     facts: Facts,
 }
@@ -60,13 +63,17 @@ pub(crate) struct Facts {
 }
 
 impl<'a> Fleet<'a> {
-    pub(crate) fn new(
-        tools: &'a Tools,
-        folder: &'a Folder,
-        name: &'a str,
-        guard: Guard,
-    ) -> Fleet<'a> {
-        Fleet { tools, folder, name, guard, holders: Vec::new(), facts: Facts::default() }
+    pub(crate) fn new(tools: &'a Tools, folder: &'a Folder, name: &'a str, how: How) -> Fleet<'a> {
+        let (guard, unguarded) = (how.guard, how.guard == Guard::Warn || !how.told);
+        Fleet {
+            tools,
+            folder,
+            name,
+            guard,
+            unguarded,
+            holders: Vec::new(),
+            facts: Facts::default(),
+        }
     }
 
     /// Tells the person who waits.
@@ -78,7 +85,7 @@ impl<'a> Fleet<'a> {
     /// How many are started at once. If nothing is to keep them, there are enough to take every
     /// generator id there is.
     pub(crate) fn starters(&self) -> u64 {
-        if self.guard == Guard::Warn { format::GENERATORS } else { 2 }
+        if self.unguarded { format::GENERATORS } else { 2 }
     }
 
     pub(crate) fn init(&self, url: &str) -> Result<()> {
@@ -152,13 +159,18 @@ impl<'a> Fleet<'a> {
         self.facts.back.map_or(Duration::ZERO, Since::elapsed)
     }
 
-    /// Waits until the store is in quarantine, and answers until which tick.
-    pub(crate) fn watch_for_quarantine(&mut self, floor: impl Fn() -> Result<u64>) -> Result<u64> {
+    /// Waits until the store is in quarantine, and answers until which tick. `silent`: nobody can
+    /// notice, and nobody was told.
+    pub(crate) fn watch_for_quarantine(
+        &mut self,
+        silent: bool,
+        floor: impl Fn() -> Result<u64>,
+    ) -> Result<u64> {
         let begun = Since::now();
         let mut found = 0;
         while found <= now() {
             if begun.elapsed() > DETECTION {
-                if self.guard == Guard::Warn {
+                if silent || self.guard == Guard::Warn {
                     self.say("nobody has noticed, as was asked for");
                     return Ok(now());
                 }
@@ -167,9 +179,14 @@ impl<'a> Fleet<'a> {
             pause(Duration::from_millis(200));
             found = floor().unwrap_or(0);
         }
+        if self.facts.detected.is_some() {
+            // It was told.
+            return Ok(found);
+        }
         self.facts.detected = Some(self.since_back());
         self.facts.how = self.alarms();
-        self.say(&format!("noticed after {} ms: {}", self.since_back().as_millis(), self.how()));
+        let after = self.facts.detected.unwrap_or_default().as_millis();
+        self.say(&format!("noticed after {after} ms: {}", self.how()));
         Ok(found)
     }
 
@@ -196,16 +213,20 @@ impl<'a> Fleet<'a> {
         if how.is_empty() { "nobody says why".to_owned() } else { how.join(", ") }
     }
 
-    /// It was not noticed but told.
-    pub(crate) fn was_told(&mut self) {
+    /// The operator tells the store that it was put back, before any service is started.
+    pub(crate) fn tell(&mut self, url: &str) -> Result<()> {
+        let place = ["--store", url];
+        self.folder.run(&mut operator(self.tools, &["store", "quarantine"], &place))?;
         self.facts.detected = Some(self.since_back());
         self.facts.how = ["told".to_owned()].into();
-        self.say("told: in quarantine");
+        self.say("the store was told");
+        Ok(())
     }
 
     /// The operator sees the quarantine too.
     pub(crate) fn status_says(&self, place: &[&str]) -> Result<()> {
-        if self.guard == Guard::Warn && self.facts.detected.is_none() {
+        if self.facts.detected.is_none() {
+            // Nobody was to notice.
             return Ok(());
         }
         let mut status = operator(self.tools, &["store", "status"], place);
@@ -308,8 +329,8 @@ fn sign(alarm: &str) -> Option<&'static str> {
         ("from term", "raft term"),
         ("timeline", "timeline"),
         ("a holder", "a holder knew more"),
-        ("nobody had used", "silent pulse"),
-        ("nobody has used", "silent pulse"),
+        ("nobody renewed while it was watched", "silent pulse"),
+        ("no holder vouches", "silent pulse"),
         ("changes are missing", "witness"),
         ("witness", "witness"),
     ]

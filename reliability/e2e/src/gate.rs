@@ -100,11 +100,12 @@ pub(crate) fn free_port() -> Result<u16> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     const FIRST: u16 = 20_000;
     const COUNT: u16 = 12_000;
-    let runner = u16::try_from(std::process::id() % u32::from(COUNT)).unwrap_or(0);
+    // Far from where another runner begins, whose number is often the next one.
+    let runner = u16::try_from(std::process::id() % 40 * 300).unwrap_or(0);
     for _ in 0..COUNT {
         // ORDERING: Relaxed: only that no number comes twice.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = FIRST + runner.wrapping_add(number) % COUNT;
+        let port = FIRST + runner.saturating_add(number) % COUNT;
         if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
             return Ok(port);
         }

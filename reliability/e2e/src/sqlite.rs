@@ -96,7 +96,7 @@ pub(crate) fn run(fleet: &mut Fleet<'_>, kind: Kind, holders: Holders, told: boo
     let begun = now();
     match holders {
         Holders::Warm => fleet.kill("service-2"),
-        Holders::Cold => {
+        Holders::Cold | Holders::Told => {
             fleet.kill("service-2");
             fleet.kill_all_but("cut-off");
         }
@@ -114,7 +114,8 @@ pub(crate) fn run(fleet: &mut Fleet<'_>, kind: Kind, holders: Holders, told: boo
     }
     fleet.start_new_on("service-3", &url, Some(port))?;
     fleet.new_library("starter", &server)?;
-    let floor = fleet.watch_for_quarantine(|| floor_of(&server))?;
+    let silent = kind != Kind::WitnessKept && !told;
+    let floor = fleet.watch_for_quarantine(silent, || floor_of(&server))?;
     fleet.status_says(&["--server", &server])?;
     pause(WINDOW);
     gate.open(port);
@@ -139,12 +140,7 @@ fn tell(fleet: &mut Fleet<'_>, kind: Kind, url: &str) -> Result<()> {
             bail!("a copy is not refused: {said}");
         }
     }
-    let place = ["--store", url, "--json"];
-    let said = fleet.folder.run(&mut operator(fleet.tools, &["store", "quarantine"], &place))?;
-    let facts: serde_json::Value = serde_json::from_str(&said)?;
-    facts["floor"].as_u64().context("no floor is told")?;
-    fleet.was_told();
-    Ok(())
+    fleet.tell(url)
 }
 
 /// Only the service can look into its file.
