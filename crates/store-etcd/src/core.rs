@@ -111,8 +111,8 @@ impl Core {
         Ok(known)
     }
 
-    /// The highest floor and the longest window that were ever seen here: an older copy of the store
-    /// has forgotten them, and this process has not.
+    /// The highest floor and the longest window that were ever seen here: an older copy of the
+    /// store has forgotten them, and this process has not.
     pub(crate) fn most(&self) -> (Tick, u64) {
         *lock(&self.most)
     }
