@@ -88,7 +88,14 @@ impl Shared {
     pub(crate) async fn acquire(&self, ask: Acquire) -> Result<Grant, AcquireError> {
         let (store, latency) =
             (Arc::clone(&self.parts.store), self.metrics.latency(Operation::Acquire));
-        let call = move |asks: &[Acquire]| timed(&latency, || store.acquire_each(asks));
+        let wall_ms = Arc::clone(&self.parts.wall_ms);
+        let call = move |asks: &[Acquire]| {
+            // The clock of now: the time that an ask has waited is nobody's skew.
+            let now_ms = wall_ms();
+            let asks: Vec<_> =
+                asks.iter().map(|ask| Acquire { now_ms, ..ask.clone() }).collect();
+            timed(&latency, || store.acquire_each(&asks))
+        };
         self.acquires.ask(ask, call).await.unwrap_or_else(|| Err(failed().into()))
     }
 
@@ -96,7 +103,12 @@ impl Shared {
     pub(crate) async fn renew(&self, ask: Renew) -> Result<Renewal, RenewError> {
         let (store, latency) =
             (Arc::clone(&self.parts.store), self.metrics.latency(Operation::Renew));
-        let call = move |asks: &[Renew]| timed(&latency, || store.renew_each(asks));
+        let wall_ms = Arc::clone(&self.parts.wall_ms);
+        let call = move |asks: &[Renew]| {
+            let now_ms = wall_ms();
+            let asks: Vec<_> = asks.iter().map(|ask| Renew { now_ms, ..ask.clone() }).collect();
+            timed(&latency, || store.renew_each(&asks))
+        };
         self.renewals.ask(ask, call).await.unwrap_or_else(|| Err(failed().into()))
     }
 

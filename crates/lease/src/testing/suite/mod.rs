@@ -26,6 +26,7 @@ mod renewing;
 
 use std::any::Any;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use snowlease_core::Format;
@@ -142,8 +143,19 @@ impl<S: Setup> Setup for UnderFaults<S> {
 /// ```
 #[macro_export]
 macro_rules! conformance {
-    ($setup:expr) => {
-        $crate::conformance! { $setup =>
+    (@tests $setup:expr => $($check:ident)*) => {
+        $(
+            #[test]
+            fn $check() {
+                $crate::testing::suite::$check(&$setup);
+            }
+        )*
+    };
+    (@table $setup:expr => $($check:ident)*) => {
+        &[$((stringify!($check), $crate::testing::suite::$check)),*]
+    };
+    (@all $what:ident $setup:expr) => {
+        $crate::conformance! { @$what $setup =>
             a_grant_is_what_was_asked_for
             grants_are_distinct_until_none_is_left
             an_id_is_free_at_until_and_not_one_tick_before
@@ -190,12 +202,25 @@ macro_rules! conformance {
             random_histories_break_no_promise
         }
     };
-    ($setup:expr => $($check:ident)*) => {
-        $(
-            #[test]
-            fn $check() {
-                $crate::testing::suite::$check(&$setup);
-            }
-        )*
+    ($setup:expr) => {
+        $crate::conformance! { @all tests $setup }
     };
+}
+
+/// A check with its name.
+pub type Check = (&'static str, fn(&dyn Setup));
+
+/// Every check: what [`conformance!`](crate::conformance) makes tests of.
+pub const CHECKS: &[Check] = crate::conformance! { @all table () };
+
+/// Runs every check in turn, for stores that take longer to start than a check takes.
+///
+/// # Panics
+///
+/// With the names of those that failed; what they found is on stderr.
+pub fn run_all(setup: &dyn Setup) {
+    let fails = |check: fn(&dyn Setup)| catch_unwind(AssertUnwindSafe(|| check(setup))).is_err();
+    let failed = CHECKS.iter().filter(|(_, check)| fails(*check));
+    let failed: Vec<_> = failed.map(|(name, _)| *name).collect();
+    assert!(failed.is_empty(), "{failed:?}");
 }
