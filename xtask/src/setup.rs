@@ -16,8 +16,13 @@ pub(crate) struct Need {
 }
 
 /// Add a line here for each program a test starts.
-const NEEDS: &[Need] =
-    &[Need { program: "cc", package: "gcc", reason: "SQLite is built from its C source" }];
+const NEEDS: &[Need] = &[
+    Need { program: "cc", package: "gcc", reason: "SQLite and aws-lc are built from C source" },
+    Need { program: "initdb", package: "postgresql", reason: "a real server for its store" },
+];
+
+/// Where Debian keeps the programs of a PostgreSQL server, away from the search path.
+const POSTGRESQL: &str = "/usr/lib/postgresql";
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let (flags, rest): (Vec<_>, Vec<_>) =
@@ -77,12 +82,12 @@ fn is_root() -> bool {
     tool::output(id).is_ok_and(|user| user.trim() == "0")
 }
 
-/// Whether the search path has `program`; it is not started, since not every program takes a flag.
+/// Whether the search path has `program`, or Debian's PostgreSQL; it is not started, since not every
+/// program takes a flag.
 fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // Debian keeps the servers of PostgreSQL off the path, in a folder for each version.
-    let servers = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let servers = servers.map(|version| version.path().join("bin"));
+    let versions = fs::read_dir(POSTGRESQL).into_iter().flatten().flatten();
+    let servers = versions.map(|version| version.path().join("bin"));
     std::env::split_paths(&path).chain(servers).any(|folder| folder.join(program).is_file())
 }
 
