@@ -6,6 +6,7 @@ mod conformance;
 mod disk;
 mod files;
 mod kill;
+mod marks;
 mod parts;
 mod rollback;
 
