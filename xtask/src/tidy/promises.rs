@@ -2,12 +2,13 @@
 //!
 //! A section of `docs/guarantees.md` whose heading starts with the number of a promise names its
 //! checks as `path/to/file.rs` or `path/to/file.rs::test_name`, in backticks from the root of the
-//! tree or as a link.
+//! tree or as a link. `docs/faults.md` names the checks of faults in the same way.
 
 use super::links::{spans, targets};
 use super::{Finding, Tree};
 
 const FILE: &str = "docs/guarantees.md";
+const FAULTS: &str = "docs/faults.md";
 const PROMISES: [&str; 8] = ["G1", "G2", "G3", "G4", "G5", "G6", "G7", "G8"];
 
 /// Promises about parts that are yet to come may say so in this word instead.
@@ -22,6 +23,32 @@ struct Section<'a> {
 }
 
 pub(super) fn findings(tree: &Tree) -> Vec<Finding> {
+    guarantees(tree).into_iter().chain(faults(tree)).collect()
+}
+
+/// Each check that the page of faults names must be there, and there must be some.
+fn faults(tree: &Tree) -> Vec<Finding> {
+    let Some(Some(text)) = tree.get(FAULTS) else {
+        return vec![Finding::new(
+            FAULTS,
+            0,
+            "is missing: it says which faults seen elsewhere have a test here",
+        )];
+    };
+    let named = text.lines().enumerate();
+    let named: Vec<_> = named
+        .flat_map(|(index, line)| checks_of(line).into_iter().map(move |c| (index, c)))
+        .collect();
+    if named.is_empty() {
+        return vec![Finding::new(FAULTS, 0, "names no check")];
+    }
+    let wrong = |(index, check): (usize, String)| {
+        problem(tree, &check).map(|what| Finding::new(FAULTS, index, what))
+    };
+    named.into_iter().filter_map(wrong).collect()
+}
+
+fn guarantees(tree: &Tree) -> Vec<Finding> {
     let Some(Some(text)) = tree.get(FILE) else {
         return vec![Finding::new(
             FILE,
@@ -118,12 +145,12 @@ mod tests {
     use super::super::tree_of;
     use super::*;
 
-    fn judged(guarantees: &str) -> Vec<String> {
+    fn judged(page: &str) -> Vec<String> {
         let tree = tree_of(&[
-            (FILE, guarantees),
+            (FILE, page),
             ("crates/core/src/a.rs", "fn holds() {}\nfn held_in<T>() {}\n"),
         ]);
-        let found = findings(&tree).into_iter().map(|finding| finding.what);
+        let found = guarantees(&tree).into_iter().map(|finding| finding.what);
         found.filter(|what| !what.starts_with("has no section")).collect()
     }
 
@@ -153,7 +180,24 @@ mod tests {
 
     #[test]
     fn all_promises_must_be_there() {
-        assert_eq!(findings(&tree_of(&[(FILE, "")])).len(), PROMISES.len());
-        assert_eq!(findings(&tree_of(&[])).len(), 1);
+        assert_eq!(guarantees(&tree_of(&[(FILE, "")])).len(), PROMISES.len());
+        assert_eq!(guarantees(&tree_of(&[])).len(), 1);
+    }
+
+    #[test]
+    fn the_tests_of_faults_must_exist() {
+        let judged = |page: &str| {
+            let tree = tree_of(&[(FAULTS, page), ("crates/core/src/a.rs", "fn holds() {}\n")]);
+            faults(&tree).into_iter().map(|finding| finding.what).collect::<Vec<_>>()
+        };
+        assert!(judged("| 1 | a | b | `crates/core/src/a.rs::holds` |\n").is_empty());
+        let wrong = "# Faults\n\n| 1 | `crates/core/src/a.rs::hold`, `crates/b.rs::holds` |\n";
+        assert_eq!(
+            judged(wrong),
+            ["crates/core/src/a.rs has no function hold", "there is no crates/b.rs"]
+        );
+        assert_eq!(judged("# Faults\n").len(), 1);
+        // Both pages are looked at.
+        assert_eq!(findings(&tree_of(&[])).len(), 2);
     }
 }

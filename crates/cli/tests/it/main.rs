@@ -6,6 +6,7 @@ mod run;
 mod service;
 
 mod config;
+mod crashes;
 mod decode;
 mod fleet;
 mod layout;

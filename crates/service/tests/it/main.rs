@@ -5,6 +5,7 @@
 mod admin;
 mod bounds;
 mod decode;
+mod faults;
 mod ids;
 mod leases;
 mod probes;

@@ -26,7 +26,10 @@ fn marks_outlive_the_lease_and_a_restart_of_the_store() {
     drop(store);
     let (store, _) = place.open();
     let used_before = store.acquire(&ask(&RequestKey::random(), START + 29_999));
-    assert!(matches!(used_before, Err(AcquireError::Exhausted { total: 8, .. })), "{used_before:?}");
+    assert!(
+        matches!(used_before, Err(AcquireError::Exhausted { total: 8, .. })),
+        "{used_before:?}"
+    );
     for _ in 0..8 {
         assert_eq!(lease(&store, START + 30_000).1.from, Tick(START + 30_000));
     }
