@@ -265,18 +265,19 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// A holder that was away for the whole quarantine is back: what it remembers is of no use, and
-    /// nobody else is to pay for it.
-    pub(crate) fn is_not_quarantined_again(
+    /// Watches for as long as a window that the floor stays where it is: whoever comes with nothing
+    /// that is not waited for already, or is not over, is nothing that others have to pay for.
+    pub(crate) fn is_left_alone(
         &mut self,
         floor: impl Fn() -> Result<u64>,
+        wrong: &str,
     ) -> Result<()> {
-        let begun = Since::now();
-        let before = floor()?;
+        let (begun, before) = (Since::now(), floor()?);
         while begun.elapsed() < WINDOW {
-            if floor()? > before && self.facts.wrong.is_empty() {
-                let wrong = "it was quarantined again after it was back in service";
-                self.facts.wrong.push(wrong.to_owned());
+            let raised = floor()?.saturating_sub(before);
+            if raised > 0 {
+                self.facts.wrong.push(format!("{wrong}: {} s more", raised / 1_000));
+                break;
             }
             pause(Duration::from_millis(500));
         }

@@ -114,15 +114,20 @@ pub(crate) fn run(
     if holders == Holders::None {
         pause(Duration::from_secs(15));
         fleet.start_new("starter-late", &store.url())?;
+        let wrong = "a service that was started in the quarantine began it anew";
+        fleet.is_left_alone(|| store.floor(), wrong)?;
+    } else {
+        // The window of who is cut off is over by then: it comes back to a store that has
+        // forgotten it.
+        pause(WINDOW);
     }
-    // Its window is over by then: it comes back to a store that has forgotten it.
-    pause(WINDOW);
     gate.open(store.port());
     fleet.say(&format!("in quarantine for {} s more", floor.saturating_sub(now()) / 1_000));
     let floor = fleet.is_back(&["away"], || store.floor())?;
     if holders == Holders::Warm {
         far_gate.open(store.port());
-        fleet.is_not_quarantined_again(|| store.floor())?;
+        let wrong = "a holder that was away for all of it began the quarantine anew";
+        fleet.is_left_alone(|| store.floor(), wrong)?;
     }
     fleet.start_new("starter-after", &store.url())?;
     fleet.is_back(&[], || store.floor())?;
