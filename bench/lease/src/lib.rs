@@ -137,6 +137,7 @@ pub fn ask(format: Format, key: &RequestKey) -> Acquire {
         format,
         realm: Realm::default(),
         holder: Holder::new("bench", "host", "1", "").expect("a label"),
+        patience: Terms::DEFAULT.attempt() * 3,
         now_ms,
     }
 }

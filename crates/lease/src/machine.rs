@@ -282,6 +282,7 @@ impl Machine {
         self.key.take_if(|(_, sent)| now.boot_ns >= sent.at.boot_ns.saturating_add(useful_ns));
         let (request_key, _) =
             self.key.get_or_insert_with(|| (RequestKey::random(), Sent { at: *now, tick })).clone();
+        let attempt = self.terms.attempt();
         Some(Command::Acquire(Acquire {
             request_key,
             from: tick,
@@ -289,6 +290,7 @@ impl Machine {
             format: self.format,
             realm: self.realm.clone(),
             holder: self.holder.clone(),
+            patience: if self.seat.is_some() { attempt } else { attempt * 3 },
             now_ms: now.unix_ms,
         }))
     }

@@ -2,14 +2,15 @@
 //!
 //! The trait is blocking: a holder calls it from a thread of its own, so that nothing on an
 //! application's executor can starve a renewal, and a service calls it from its blocking threads.
-//! Every method returns within the time of one attempt that the store was made with, whatever the
-//! network does; a disk that hangs in a sync is the one thing that a store in a file cannot bound.
+//! Every method returns within the time of one attempt that the store was made with (an acquire
+//! within the asker's patience, if that is longer), whatever the network does; a disk that hangs in a sync is the one thing that a store in a file cannot bound.
 //!
 //! The decisions themselves are the same everywhere and live in [`rules`](crate::rules); a store
 //! makes each of them one atomic step. [`testing::suite`](crate::testing) checks all of this on any
 //! store.
 
 use std::fmt;
+use std::time::Duration;
 
 use snowlease_core::{Format, Tick};
 
@@ -229,6 +230,10 @@ pub struct Acquire {
     pub realm: Realm,
     /// Who asks, for people.
     pub holder: Holder,
+    /// How long the asker can wait, if that is longer than an attempt: one that has no lease to
+    /// renew loses nothing by waiting, and a herd that asks again and again while it is being
+    /// answered only keeps the store from answering.
+    pub patience: Duration,
     /// The asker's wall clock, in Unix ms: a service compares it with its own.
     pub now_ms: i64,
 }

@@ -114,6 +114,7 @@ fn acquire(shared: &Shared, ask: wire::LeaseAsk) -> Result<Acquire, Failure> {
         until: window_end(format, now_ms, window),
         format,
         holder,
+        patience: Duration::ZERO,
         // The reference, not the holder's clock: when a lease was granted is judged by one clock.
         now_ms: context.reference_ms,
     })

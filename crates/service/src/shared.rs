@@ -92,8 +92,7 @@ impl Shared {
         let call = move |asks: &[Acquire]| {
             // The clock of now: the time that an ask has waited is nobody's skew.
             let now_ms = wall_ms();
-            let asks: Vec<_> =
-                asks.iter().map(|ask| Acquire { now_ms, ..ask.clone() }).collect();
+            let asks: Vec<_> = asks.iter().map(|ask| Acquire { now_ms, ..ask.clone() }).collect();
             timed(&latency, || store.acquire_each(&asks))
         };
         self.acquires.ask(ask, call).await.unwrap_or_else(|| Err(failed().into()))

@@ -30,7 +30,7 @@ pub struct Open {
     pub region: String,
     /// The realm that a store is made for.
     pub realm: Realm,
-    /// How long a call may take, whatever the network does.
+    /// How long a call may take, whatever the network does; opening may take three times as long.
     pub attempt: Duration,
     /// The terms that all who lease from the store use.
     pub terms: Terms,
@@ -92,7 +92,8 @@ impl EtcdStore {
             check_range(format, range)?;
         }
         let client = Client::new(address)?;
-        let deadline = || Deadline::within(open.attempt);
+        // Who opens has no lease to lose by waiting.
+        let deadline = || Deadline::within(open.attempt * 3);
         let status = match open.inspect.then(|| client.read(&StatusRequest {}, deadline())) {
             Some(Ok(status)) => Some(status),
             Some(Err(trouble)) if trouble.kind != Kind::Denied => {
@@ -106,7 +107,7 @@ impl EtcdStore {
             None => None,
         };
         let keys = Keys::under(address.prefix());
-        let making = Making { client: &client, keys: &keys, attempt: open.attempt };
+        let making = Making { client: &client, keys: &keys, attempt: open.attempt * 3 };
         let found = making.find()?;
         let cluster_id = client.newest().cluster_id;
         let (known, created) = match found {

@@ -9,6 +9,7 @@ use snowlease_lease::{
 };
 
 use crate::core::Core;
+use crate::net::Deadline;
 use crate::record::Record;
 
 /// A lease store in etcd. Make one with [`EtcdStore::open`](crate::EtcdStore::open).
@@ -68,7 +69,8 @@ impl LeaseStore for EtcdStore {
     }
 
     fn acquire_each(&self, asks: &[Acquire]) -> Vec<Result<Grant, AcquireError>> {
-        self.core.acquire_each(asks, self.core.deadline())
+        let patience = asks.iter().map(|ask| ask.patience).max().unwrap_or_default();
+        self.core.acquire_each(asks, Deadline::within(self.core.attempt.max(patience)))
     }
 
     fn renew_each(&self, asks: &[Renew]) -> Vec<Result<Renewal, RenewError>> {

@@ -162,6 +162,7 @@ fn ask(key: &RequestKey, from: u64) -> Acquire {
         format: Format::DEFAULT,
         realm: Realm::default(),
         holder: Holder::new("a", "", "", "").unwrap(),
+        patience: std::time::Duration::ZERO,
         now_ms: Format::DEFAULT.unix_ms(Tick(from)),
     }
 }

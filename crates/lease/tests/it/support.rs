@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use snowlease_core::{Format, Generator, Id, Tick};
+use snowlease_core::{Format, Generator, Id, Refusal, Tick};
 use snowlease_lease::testing::MemoryStore;
 use snowlease_lease::{Acquire, Holder, IdClock, Keeper, LeaseStore, Realm, RequestKey, Terms, os};
 
@@ -47,6 +47,7 @@ pub(crate) fn ask(from: u64) -> Acquire {
         format: Format::DEFAULT,
         realm: Realm::default(),
         holder: holder(),
+        patience: Duration::ZERO,
         now_ms: Format::DEFAULT.unix_ms(Tick(from)),
     }
 }
@@ -55,6 +56,16 @@ pub(crate) fn ask(from: u64) -> Acquire {
 pub(crate) fn ready(keeper: &Keeper) -> u64 {
     keeper.wait_ready(Duration::from_secs(10)).unwrap();
     keeper.status().window.unwrap().generator_id()
+}
+
+/// Exactly `n` ids, however long a busy machine takes for a tick.
+pub(crate) fn draw(keeper: &Keeper, n: usize) -> Vec<Id> {
+    loop {
+        match keeper.generator().next_ids(n) {
+            Err(Refusal::TickFull { .. }) => {}
+            answer => break answer.unwrap(),
+        }
+    }
 }
 
 pub(crate) fn tick(id: Id) -> Tick {

@@ -57,6 +57,7 @@ impl Bench {
             format: self.format,
             realm: Realm::default(),
             holder: Holder::new("web-0", "host-a", "1", "eu").unwrap(),
+            patience: std::time::Duration::ZERO,
             now_ms: self.set_now(from),
         }
     }
