@@ -7,9 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use snowlease_core::Refusal;
-use snowlease_lease::Terms;
+use snowlease_lease::{LeaseStore, Terms};
 
-use crate::support::{keep, memory, pass, ready, tick};
+use crate::support::{draw, keep, memory, pass, ready, tick};
 
 /// Case: a lease was given back while callers still drew ids under it, and whoever had waited for
 /// it drew the same ones.
@@ -19,7 +19,7 @@ fn a_stop_under_load_hands_the_id_over_behind_its_last_use() {
     let store = memory(0);
     let first = keep(store.clone(), Terms::DEFAULT);
     ready(&first);
-    let heir = keep(store, Terms::DEFAULT);
+    let heir = keep(store.clone(), Terms::DEFAULT);
     let mut seen = HashSet::new();
     thread::scope(|scope| {
         let draw = || {
@@ -27,6 +27,7 @@ fn a_stop_under_load_hands_the_id_over_behind_its_last_use() {
             loop {
                 match first.generator().next_ids(100) {
                     Ok(batch) => ids.extend(batch),
+                    Err(Refusal::TickFull { .. }) => {}
                     Err(refusal) => break (ids, refusal),
                 }
                 thread::park_timeout(Duration::from_micros(200));
@@ -35,10 +36,13 @@ fn a_stop_under_load_hands_the_id_over_behind_its_last_use() {
         let callers: Vec<_> = (0..4).map(|_| scope.spawn(draw)).collect();
         pass(50, || {});
         first.stop().unwrap();
+        let mark = store.list().unwrap()[0].until;
         for caller in callers {
             let (ids, refusal) = caller.join().unwrap();
             assert_eq!(refusal, Refusal::ShutDown);
-            ids.into_iter().for_each(|id| assert!(seen.insert(id)));
+            for id in ids {
+                assert!(tick(id) < mark && seen.insert(id), "{id} is free from {mark} on");
+            }
         }
     });
     ready(&heir);
@@ -46,6 +50,6 @@ fn a_stop_under_load_hands_the_id_over_behind_its_last_use() {
     let last = seen.iter().copied().max().unwrap();
     let window = heir.status().window.unwrap();
     assert!(tick(last) < window.from(), "{last} is in {window:?}");
-    let after = heir.generator().next_ids(10_000).unwrap();
+    let after = draw(&heir, 10_000);
     assert!(after.iter().all(|id| seen.insert(*id)));
 }

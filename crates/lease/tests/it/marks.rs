@@ -36,7 +36,9 @@ fn a_store_that_came_back_empty_is_quarantined_by_the_holders_it_forgot() {
     let store = memory(3);
     let empty = store.snapshot();
     let holders = [keep(store.clone(), short()), keep(store.clone(), short())];
-    holders.iter().for_each(|holder| drop(ready(holder)));
+    for holder in &holders {
+        ready(holder);
+    }
     let renewed = || holders.iter().all(|holder| holder.status().outcomes.renewed > 0);
     eventually("renewals", renewed);
     store.restore(&empty);

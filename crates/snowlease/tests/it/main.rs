@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
 
+mod faults;
 mod http;
 mod memory;
+mod processes;
+mod served;
 mod sqlite;
