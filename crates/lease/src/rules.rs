@@ -116,8 +116,7 @@ pub fn renew(meta: &Meta, cell: &Cell, ask: &Renew) -> Result<Decision<Renewal>,
     // an old copy of itself, whoever's token it carries.
     if cell.seq < ask.seq {
         let now = renewed_at(meta, cell, ask.now_ms);
-        let floor = past_every_window(meta, now);
-        return Err(RenewError::RolledBack { floor: floor.max(meta.floor) });
+        return Err(RenewError::RolledBack { floor: rolled_back(meta, now) });
     }
     if cell.token == TokenHash::NOBODY || (cell.token != token && cell.token != next) {
         return Err(RenewError::NotYours { reason: why_not(cell) });
@@ -211,6 +210,25 @@ pub fn past_every_window(meta: &Meta, now: Tick) -> Tick {
     let longest = meta.longest_window.max(ticks(Terms::DEFAULT.window()));
     let begun = u64::from(meta.format.tick_ms() > 1);
     now.saturating_add(longest).saturating_add(ticks(Terms::SKEW_LIMIT * 2)).saturating_add(begun)
+}
+
+/// The floor of a store that has turned out to be an older copy of itself.
+///
+/// One that lies ahead of every clock that is tolerated stays as it is: since it was set nothing can
+/// have been granted or renewed, so nothing later can have been forgotten.
+pub fn rolled_back(meta: &Meta, now: Tick) -> Tick {
+    if is_quarantined(meta, now) {
+        meta.floor
+    } else {
+        past_every_window(meta, now).max(meta.floor)
+    }
+}
+
+/// Whether nobody can have been granted anything since the floor was set, however far within the
+/// tolerated skew their clocks are ahead of `now`.
+pub fn is_quarantined(meta: &Meta, now: Tick) -> bool {
+    let skew_ms = u64::try_from((Terms::SKEW_LIMIT * 2).as_millis()).unwrap_or(u64::MAX);
+    meta.floor > now.saturating_add(meta.format.ticks_in_ms(skew_ms))
 }
 
 /// The longest window ever granted, in ticks, given one more.

@@ -78,7 +78,7 @@ impl Core {
                     puts.push(Put { pending, old, new, answer });
                 }
                 Some((_, decided)) if pending.fresh.is_some() => {
-                    answers[pending.place] = Some(self.final_answer(decided, deadline));
+                    answers[pending.place] = Some(self.final_answer(decided));
                 }
                 // Nothing else is answered from what was remembered.
                 _ => undecided.push(pending),
@@ -122,23 +122,16 @@ impl Core {
     }
 
     /// The answer to what changes nothing in the cell.
-    fn final_answer(
-        &self,
-        decided: Result<Decision<Renewal>, RenewError>,
-        deadline: Deadline,
-    ) -> Answer {
+    fn final_answer(&self, decided: Result<Decision<Renewal>, RenewError>) -> Answer {
         match decided {
             Ok(Decision::Keep(answer) | Decision::Put(_, answer)) => Ok(answer),
             Err(RenewError::RolledBack { floor }) => {
-                self.alarm(
-                    "a holder was confirmed more than the store knows: it was put back to an older \
-                     state, and into quarantine"
-                        .to_owned(),
-                );
-                let at_least = |_: &Known| Ok(floor);
-                let floor = self.raise_floor(at_least, || deadline).map_err(Outage::from)?;
-                self.guard.quarantined();
-                Err(RenewError::RolledBack { floor })
+                // Whether or not that can be written down now, the holder stops at once: what is
+                // asked next writes it first.
+                self.distrust("a holder was confirmed more than the store knows");
+                drop(self.settle());
+                let known = self.known().record.meta.floor;
+                Err(RenewError::RolledBack { floor: floor.max(known) })
             }
             Err(error) => Err(error),
         }

@@ -35,8 +35,15 @@ pub(crate) struct Core {
     most: Mutex<(Tick, u64)>,
     views: Mutex<HashMap<u64, View>>,
     pulse_ms: Mutex<Option<i64>>,
+    /// The latest pulse that was ever read here, in Unix ms: no clock of ours that is behind it is
+    /// right.
+    heard_ms: Mutex<i64>,
+    /// When the cluster gave a good answer last, by our clock.
+    answered_ms: Mutex<i64>,
     /// Why the store has to be quarantined before anything else is done.
     distrust: Mutex<Option<String>>,
+    /// Held by the one who does so.
+    settling: Mutex<()>,
     alarms: Mutex<Vec<String>>,
 }
 
@@ -86,7 +93,10 @@ impl Core {
             known: Mutex::new(Arc::new(known)),
             views: Mutex::default(),
             pulse_ms: Mutex::default(),
+            heard_ms: Mutex::default(),
+            answered_ms: Mutex::default(),
             distrust: Mutex::default(),
+            settling: Mutex::default(),
             alarms: Mutex::default(),
         }
     }
@@ -138,15 +148,43 @@ impl Core {
         deadline: Deadline,
         newest: u64,
     ) -> Result<Written, Trouble> {
-        self.settle(deadline)?;
+        self.settle()?;
         let written = self.client.write(request, deadline, newest)?;
         if let Some(why) = &written.went_back {
+            if self.was_waited_for(deadline)? {
+                return Ok(written);
+            }
             self.distrust(why);
-            self.settle(deadline)?;
+            self.settle()?;
             let detail = format!("{why}: it is an older copy of itself and in quarantine now");
             return Err(Trouble::new(Kind::Final, true, detail));
         }
+        *lock(&self.answered_ms) = (self.now)();
         Ok(written)
+    }
+
+    /// Whether what shows to this process now was seen by another one, and waited for, while this
+    /// one was away.
+    ///
+    /// Then the store names the cluster that answers, or its floor is past every window that was
+    /// under way at our last good answer. That floor was set after the cluster went back: what was
+    /// put back is older than that answer.
+    fn was_waited_for(&self, deadline: Deadline) -> Result<bool, Trouble> {
+        let used = self.known().record.cluster_id;
+        let request = RangeRequest { key: self.keys.meta(), ..RangeRequest::default() };
+        let answer = self.client.range(&request, deadline)?;
+        let known = self.learn(answer.kvs.first()).map_err(crate::admin::as_trouble)?;
+        let here = answer.header.as_ref().map_or(0, |header| header.cluster_id);
+        if here != used {
+            return Ok(known.record.cluster_id == here);
+        }
+        let meta = &known.record.meta;
+        let answered_ms = *lock(&self.answered_ms);
+        Ok(meta.format.tick_at_ms(answered_ms).is_ok_and(|answered| {
+            let past = snowlease_lease::rules::past_every_window(meta, answered);
+            let skew_ms = u64::try_from((Terms::SKEW_LIMIT * 2).as_millis()).unwrap_or(u64::MAX);
+            meta.floor >= past.saturating_add(meta.format.ticks_in_ms(skew_ms))
+        }))
     }
 
     /// Reads these keys in a transaction that is ordered with all that put something.
@@ -169,10 +207,22 @@ impl Core {
     /// Reads the store's meta, also where nothing can be put. What a transaction compares it with
     /// decides, so it does no harm if it is old.
     pub(crate) fn read_meta(&self, deadline: Deadline) -> Result<Arc<Known>, Outage> {
-        self.settle(deadline)?;
+        self.settle()?;
         let request = RangeRequest { key: self.keys.meta(), ..RangeRequest::default() };
         let answer = self.client.range(&request, deadline)?;
         self.learn(answer.kvs.first())
+    }
+
+    /// A pulse that was read.
+    pub(crate) fn heard(&self, pulse: Pulse) {
+        let mut heard_ms = lock(&self.heard_ms);
+        *heard_ms = (*heard_ms).max(pulse.ms);
+    }
+
+    /// The term by an answer to what a member has taken as an entry.
+    pub(crate) fn term(&self, deadline: Deadline) -> Result<u64, Outage> {
+        let looked = self.look(vec![self.keys.meta()], deadline)?;
+        Ok(looked.0.header.map_or(u64::MAX, |header| header.raft_term))
     }
 
     /// From now on nothing is done before the store is in quarantine.
@@ -182,10 +232,16 @@ impl Core {
     }
 
     /// Puts the store into quarantine if it is distrusted.
-    pub(crate) fn settle(&self, deadline: Deadline) -> Result<(), Trouble> {
+    ///
+    /// A store of very many generator ids is read in parts, each with the time of a call.
+    pub(crate) fn settle(&self) -> Result<(), Trouble> {
         let why = lock(&self.distrust).clone();
         if why.is_some() {
-            self.wait_for_the_forgotten(|| deadline)?;
+            let Ok(_settling) = self.settling.try_lock() else {
+                let detail = "the store is being put into quarantine: try again";
+                return Err(Trouble::new(Kind::Final, false, detail));
+            };
+            self.wait_for_the_forgotten(|| self.deadline())?;
             let mut distrust = lock(&self.distrust);
             if *distrust == why {
                 *distrust = None;
@@ -224,8 +280,17 @@ impl Core {
     /// The last tick that a floor has to be above, now.
     pub(crate) fn past_every_window(&self, known: &Known) -> Result<Tick, Outage> {
         let meta = &known.record.meta;
-        match meta.format.tick_at_ms((self.now)()) {
-            Ok(now) => Ok(snowlease_lease::rules::past_every_window(meta, now)),
+        let (now_ms, heard_ms) = ((self.now)(), *lock(&self.heard_ms));
+        let behind_ms = heard_ms.saturating_sub(now_ms);
+        if behind_ms > i64::try_from(Terms::SKEW_LIMIT.as_millis()).unwrap_or(i64::MAX) {
+            // A floor by such a clock would keep nobody out, and the evidence would be spent.
+            return Err(Outage::unavailable(format!(
+                "the store has to be quarantined, and this host's clock is {behind_ms} ms behind \
+                 those who used it last: set it"
+            )));
+        }
+        match meta.format.tick_at_ms(now_ms.max(heard_ms)) {
+            Ok(now) => Ok(snowlease_lease::rules::rolled_back(meta, now)),
             Err(error) => Err(Outage::unavailable(format!(
                 "the store has to be quarantined, and the clock is of no use: {error}"
             ))),

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use snowlease_lease::guard::Verdict;
+use snowlease_lease::guard::{Trace, Verdict};
 use snowlease_lease::{AcquireError, Outage, PulseGuard, RollbackGuard, Terms, os};
 
 use crate::core::{Core, lock};
@@ -39,34 +39,33 @@ impl Core {
     ///
     /// The store may be an older copy of itself: it is watched, or cannot be reached.
     pub(crate) fn trusted(&self, deadline: Deadline) -> Result<u64, AcquireError> {
-        self.settle(deadline).map_err(unsent)?;
+        self.settle().map_err(unsent)?;
         let connections = self.client.connected(deadline).map_err(unsent)?;
         let judge = {
             let judging = lock(&self.guard.0);
             judging.connections != connections || judging.pulse.is_watching()
         };
         if judge {
+            // The floor that is in force now counts.
+            self.read_meta(deadline)?;
             let pulse = self.read_pulse(deadline)?;
-            self.judge(connections, pulse, deadline)?;
+            self.judge(connections, pulse)?;
         }
         Ok(connections)
     }
 
     /// Judges the pulse that was read on this connection, or later.
-    pub(crate) fn judge(
-        &self,
-        connections: u64,
-        pulse: Pulse,
-        deadline: Deadline,
-    ) -> Result<(), AcquireError> {
+    pub(crate) fn judge(&self, connections: u64, pulse: Pulse) -> Result<(), AcquireError> {
+        let meta = &self.known().record.meta;
+        let trace = Trace { pulse_ms: pulse.ms, floor_ms: meta.format.unix_ms(meta.floor) };
         let verdict = {
             let mut judging = lock(&self.guard.0);
             let now_ns = os::boot_ns();
             if judging.connections < connections {
                 judging.connections = connections;
-                judging.pulse.connected(pulse.ms, (self.now)(), now_ns)
+                judging.pulse.connected(trace, (self.now)(), now_ns)
             } else {
-                judging.pulse.look(pulse.ms, (self.now)(), now_ns)
+                judging.pulse.look(trace, (self.now)(), now_ns)
             }
         };
         match verdict {
@@ -87,7 +86,7 @@ impl Core {
             }
             Verdict::Skew { ahead_ms } => return Err(AcquireError::Skew { ahead_ms }),
             Verdict::Quarantine { silent } => {
-                self.wait_for_the_forgotten(|| deadline).map_err(unsent)?;
+                self.wait_for_the_forgotten(|| self.deadline()).map_err(unsent)?;
                 self.alarm(format!(
                     "nobody had used the store for {} s, and nobody renewed while it was watched: \
                      it was put into quarantine, since it may have been restored from a backup",
@@ -104,10 +103,14 @@ impl Core {
         let answer = self.client.range(&request, deadline).map_err(unsent)?;
         let Some(kv) = answer.kvs.first() else { return Ok(Pulse::default()) };
         let pulse = Pulse::decode(&kv.value).ok_or_else(|| self.damaged("its pulse"))?;
+        self.heard(pulse);
         let term = answer.header.map_or(u64::MAX, |header| header.raft_term);
+        // A member that was caught up by a snapshot may tell an old term until its next entry, so
+        // only one that has taken an entry is believed.
+        let term = if term < pulse.term { self.term(deadline)? } else { term };
         if term < pulse.term {
             self.distrust(&format!("etcd's raft went back from term {} to {term}", pulse.term));
-            self.settle(deadline)?;
+            self.settle()?;
             // Said once; the time stays, since this vouches for nothing.
             let request = TxnRequest {
                 compare: vec![txn::value_is(self.keys.pulse(), &kv.value)],

@@ -140,17 +140,17 @@ impl EtcdStore {
                  ({lineage:016x}), so it was restored from a backup"
             ));
         }
-        core.settle(deadline()).map_err(Outage::from)?;
         let connections = core.client.connected(deadline()).map_err(Outage::from)?;
+        // Before a floor is set, so that no clock behind those who used the store sets it.
         let pulse = core.read_pulse(deadline())?;
+        core.settle().map_err(Outage::from)?;
         if open.inspect {
             core.inspect(status.as_ref(), deadline)?;
         }
-        // What is to be said of a silent pulse is an alarm here, and refuses asks for leases later.
-        if let Err(error) = core.judge(connections, pulse, deadline()) {
-            core.alarm(error.to_string());
-        }
+        // What is to be said of a silent pulse is told here once, and refuses asks for leases later.
+        let silence = core.judge(connections, pulse).err();
         let mut alarms = core.alarms();
+        alarms.extend(silence.map(|error| error.to_string()));
         if open.inspect {
             alarms.extend(core.alarms_of_etcd(deadline())?);
         }

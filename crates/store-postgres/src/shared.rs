@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use snowlease_core::Tick;
-use snowlease_lease::guard::{PulseGuard, Verdict};
+use snowlease_lease::guard::{PulseGuard, Trace, Verdict};
 use snowlease_lease::{Outage, os, rules};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -209,14 +209,8 @@ impl Shared {
     }
 
     async fn take_pulse(&self, ready: &Ready, look: &Look) -> Result<(), Fault> {
-        // Nothing is granted below the floor, so there is no window from before that could be
-        // forgotten and go on.
-        if look.meta.floor > look.now() {
-            return Ok(());
-        }
         let (pulse_ms, now_ms) = self.pulse(ready).await?;
-        let pulse_ms = since_quarantine(pulse_ms, look);
-        let verdict = lock(&self.guard).connected(pulse_ms, now_ms, os::boot_ns());
+        let verdict = lock(&self.guard).connected(trace(pulse_ms, look), now_ms, os::boot_ns());
         self.act(ready, look, verdict).await.map(drop)
     }
 
@@ -279,8 +273,7 @@ impl Shared {
     pub(crate) async fn watch(&self, ready: &Ready) -> Result<Option<Duration>, Fault> {
         let look = self.look(ready).await?;
         let (pulse_ms, now_ms) = self.pulse(ready).await?;
-        let pulse_ms = since_quarantine(pulse_ms, &look);
-        let verdict = lock(&self.guard).look(pulse_ms, now_ms, os::boot_ns());
+        let verdict = lock(&self.guard).look(trace(pulse_ms, &look), now_ms, os::boot_ns());
         self.act(ready, &look, verdict).await
     }
 
@@ -331,13 +324,8 @@ impl Session {
     }
 }
 
-/// A store that was quarantined is silent until the floor is over: it is not of that that the pulse
-/// tells.
-fn since_quarantine(pulse_ms: i64, look: &Look) -> i64 {
-    if pulse_ms == 0 || look.meta.floor == Tick(0) {
-        return pulse_ms;
-    }
-    pulse_ms.max(look.meta.format.unix_ms(look.meta.floor).min(look.now_ms))
+fn trace(pulse_ms: i64, look: &Look) -> Trace {
+    Trace { pulse_ms, floor_ms: look.meta.format.unix_ms(look.meta.floor) }
 }
 
 fn quarantined(floor: Tick) -> String {

@@ -295,7 +295,7 @@ mod tests {
             format: Format::DEFAULT,
             realm: Realm::default(),
             holder: Holder::new("x".repeat(128), "y".repeat(128), "1", "z".repeat(128)).unwrap(),
-            patience: std::time::Duration::ZERO,
+            patience: Duration::ZERO,
             now_ms: 0,
         }
     }

@@ -41,7 +41,8 @@ fn nobody_and_nothing_are_told_in_time() {
         let OpenError::Cluster(outage) = &error else { panic!("{error}") };
         assert!(!outage.unknown && outage.detail.contains(what), "{outage}");
         assert!(outage.detail.contains("check that a majority"), "{outage}");
-        assert!(took < ATTEMPT + LATE, "{took:?}");
+        // Who opens has no lease to lose by waiting.
+        assert!(took < ATTEMPT * 3 + LATE, "{took:?}");
     }
     // A server of another kind.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -187,7 +188,7 @@ fn many_threads_share_a_store_and_it_may_live_in_a_runtime() {
     });
 }
 
-/// A full database refuses what would grow it, for certain, and says what to do.
+/// A full database says what to do. It may have made what it refuses: etcd answers so after the fact.
 #[test]
 fn a_full_database_refuses_and_loses_nothing() {
     let more = ["--quota-backend-bytes=8000000"];
@@ -198,11 +199,11 @@ fn a_full_database_refuses_and_loses_nothing() {
     let (key, mut grant) = lease(&store, START);
     while cluster.try_put("fill", &vec![7; 500_000]).is_ok() {}
     let full = outage(store.acquire(&ask(&RequestKey::random(), START)));
-    assert!(!full.unknown && full.detail.contains("alarm disarm"), "{full}");
+    assert!(full.unknown && full.detail.contains("alarm disarm"), "{full}");
     let Err(RenewError::Outage(full)) = store.renew(&renewal(&key, &grant, START + 1)) else {
         panic!("renewed")
     };
-    assert!(!full.unknown && full.detail.contains("quota-backend-bytes"), "{full}");
+    assert!(full.unknown && full.detail.contains("quota-backend-bytes"), "{full}");
     assert_eq!(store.list().unwrap().len(), 1);
     let (_, opened) = EtcdStore::open(&address, &time.how()).unwrap();
     let told = |alarms: &[String]| alarms.iter().any(|alarm| alarm.contains("is full"));

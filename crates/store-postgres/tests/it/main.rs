@@ -79,7 +79,7 @@ fn ask_of(format: Format, key: &RequestKey, now_ms: i64) -> Acquire {
         format,
         realm: Realm::default(),
         holder: Holder::new("web-0", "host", "1", "eu").unwrap(),
-        patience: std::time::Duration::ZERO,
+        patience: Duration::ZERO,
         now_ms,
     }
 }

@@ -68,7 +68,7 @@ fn acquire() -> Acquire {
         format: Format::DEFAULT,
         realm: Realm::default(),
         holder: Holder::new("web-0", "host-a", "1", "eu").unwrap(),
-        patience: std::time::Duration::ZERO,
+        patience: Duration::ZERO,
         now_ms: Format::DEFAULT.unix_ms(Tick(START)),
     }
 }

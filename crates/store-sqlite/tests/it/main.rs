@@ -83,7 +83,7 @@ fn ask(key: &RequestKey, from: u64) -> Acquire {
         format: Format::DEFAULT,
         realm: Realm::default(),
         holder: Holder::new("web-0", "host", "1", "eu").unwrap(),
-        patience: std::time::Duration::ZERO,
+        patience: Duration::ZERO,
         now_ms: Format::DEFAULT.unix_ms(Tick(from)),
     }
 }
