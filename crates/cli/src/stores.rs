@@ -207,7 +207,10 @@ fn warn(alarms: &[String]) {
 }
 
 fn forgets() -> Usage {
-    Usage("memory: holds nothing once its process ends: use sqlite:PATH, or a store of a fleet".to_owned())
+    Usage(
+        "memory: holds nothing once its process ends: use sqlite:PATH, or a store of a fleet"
+            .to_owned(),
+    )
 }
 
 /// What is stated has to be the store's; and who serves a store of an environment has to state it,

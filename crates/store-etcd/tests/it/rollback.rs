@@ -1,7 +1,7 @@
 //! A cluster that was put back to an older state: the store waits until it cannot be wrong.
 
 use snowlease_lease::testing::Windows;
-use snowlease_lease::{LeaseStore, RequestKey, Terms};
+use snowlease_lease::{Administer, LeaseStore, RequestKey, Terms};
 
 use super::*;
 
@@ -215,4 +215,92 @@ fn a_new_connection_is_judged_before_it_grants() {
     restored.time.set(now);
     let watched = outage(store.acquire(&ask(&RequestKey::random(), now)));
     assert!(!watched.unknown && watched.detail.contains("it is watched"), "{watched}");
+}
+
+/// Case: a store that was quarantined never came back, since every process that was started
+/// meanwhile found the pulse silent and quarantined it anew.
+#[test]
+fn a_quarantine_is_left_alone_by_those_who_come_while_it_lasts_and_after() {
+    let mut restored = Restored::new("3.7");
+    let (store, _) = restored.open();
+    let (key, mut grant) = lease(&store, START);
+    restored.back_up();
+    renew(&store, &key, &mut grant, START + 10_000);
+    restored.put_back();
+    restored.time.set(START + 20_000);
+    // A holder tells of it.
+    let floor = loop {
+        match store.renew(&renewal(&key, &grant, START + 20_000)) {
+            Err(RenewError::RolledBack { floor }) => break floor,
+            Err(RenewError::Outage(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    for later in [1_000, 30_000, 59_000] {
+        restored.time.set(START + 20_000 + later);
+        let (other, _) = restored.open();
+        let refused = other.acquire(&ask(&RequestKey::random(), START + 20_000 + later));
+        assert_eq!(refused, Err(AcquireError::Quarantined { floor }), "after {later} ms");
+        assert_eq!(other.status().unwrap().meta.floor, floor);
+    }
+    // The first to come when it is over grants at once.
+    restored.time.set(floor.0 + 100);
+    let (other, _) = restored.open();
+    lease(&other, floor.0 + 100);
+    // And so does one that has been away all the time, and sees only now that the cluster went back.
+    assert_eq!(other.status().unwrap().meta.floor, floor);
+    lease(&store, floor.0 + 200);
+    assert_eq!(store.status().unwrap().meta.floor, floor);
+}
+
+/// A process that was away while another one saw to it does not begin it anew for the whole fleet.
+#[test]
+fn who_was_away_for_the_whole_quarantine_begins_no_other() {
+    let mut restored = Restored::new("3.4");
+    let (away, _) = restored.open();
+    let (present, _) = restored.open();
+    let (key, mut grant) = lease(&away, START);
+    restored.back_up();
+    for round in 1..=8 {
+        renew(&away, &key, &mut grant, START + 1_000 * round);
+    }
+    restored.put_back();
+    let now = START + 10_000;
+    restored.time.set(now);
+    let floor = present.quarantine(Tick(now + WINDOW + 20_000)).unwrap();
+    restored.time.set(floor.0 + 10);
+    lease(&present, floor.0 + 10);
+    let taken = away.acquire(&ask(&RequestKey::random(), floor.0 + 20));
+    assert!(taken.is_ok(), "{taken:?}");
+    assert_eq!(away.status().unwrap().meta.floor, floor);
+}
+
+/// A clock that is behind would set a floor that keeps nobody out, and the next process would find
+/// nothing wrong.
+#[test]
+fn a_clock_that_is_behind_those_who_used_the_store_quarantines_nothing() {
+    let mut restored = Restored::new("3.7");
+    let (store, _) = restored.open();
+    let (key, mut grant) = lease(&store, START);
+    restored.back_up();
+    renew(&store, &key, &mut grant, START + 10_000);
+    restored.put_back();
+    restored.time.set(START + 20_000 - 10_800_000);
+    let remembered = renewal(&key, &grant, START + 20_000);
+    restored.time.set(START + 20_000 - 10_800_000);
+    let behind = EtcdStore::open(&restored.address, &restored.how());
+    let (behind, _) = behind.expect("it is there to be looked at");
+    let refused = behind.renew(&remembered);
+    assert!(matches!(refused, Err(RenewError::RolledBack { .. })), "{refused:?}");
+    let held_up = behind.acquire(&ask(&RequestKey::random(), START + 20_000 - 10_800_000));
+    restored.time.set(START + 20_000 - 10_800_000);
+    assert!(held_up.is_err(), "{held_up:?}");
+    assert_eq!(behind.status().map(|status| status.meta.floor).unwrap_or_default(), Tick(0));
+    // The next one, with a right clock, finds the evidence where it was.
+    restored.time.set(START + 20_000);
+    let (right, _) = restored.open();
+    let refused = right.renew(&renewal(&key, &grant, START + 20_000));
+    let Err(RenewError::RolledBack { floor }) = refused else { panic!("{refused:?}") };
+    assert_eq!(right.status().unwrap().meta.floor, floor);
+    assert!(floor.0 >= START + 20_000 + WINDOW + 4_000, "{floor}");
 }
