@@ -109,6 +109,8 @@ impl Core {
             };
             let responses = &written.answer.responses;
             if !written.answer.succeeded {
+                // The bytes that were sent before may have been compared with another meta.
+                round.unknown |= written.repeated;
                 known = self.learn(txn::found(responses.first()))?;
                 continue;
             }
@@ -116,7 +118,7 @@ impl Core {
                 self.learned(raised)?;
                 known = self.known();
             }
-            let elsewhere = self.take_answers(round, &known.record.meta, responses)?;
+            let elsewhere = self.take_answers(round, &known.record.meta, responses, deadline)?;
             if let (Some(pulse), true) = (pulse, round.answers.iter().flatten().any(Answer::is_ok))
             {
                 self.pulse_was_put(pulse);
@@ -162,6 +164,7 @@ impl Core {
         round: &mut Round<'_>,
         meta: &Meta,
         responses: &[ResponseOp],
+        deadline: Deadline,
     ) -> Result<bool, Outage> {
         let mut parts = responses.iter().filter_map(|op| txn::inner(Some(op)));
         let mut elsewhere = false;
@@ -173,18 +176,28 @@ impl Core {
             let Some(part) = parts.next() else {
                 return Err(Outage::unknown("etcd's answer has no part for an ask: try again"));
             };
-            match self.granted(meta, &mut pending, part) {
+            let answer = match self.granted(meta, &mut pending, part) {
                 Ok(Outcome::Granted(grant)) => {
                     elsewhere |= pending.elsewhere;
-                    round.answers[pending.place] = Some(Ok(grant));
+                    Ok(grant)
                 }
+                Ok(Outcome::Mine(mine)) => self.confirmed(mine, deadline),
+                Ok(Outcome::Over(over)) => Err(self.put_back(&over, deadline)),
                 Ok(Outcome::Taken) => {
                     pending.elsewhere = true;
                     round.pending.push(pending);
+                    continue;
                 }
-                Ok(Outcome::Again) => round.pending.push(pending),
-                Err(outage) => round.answers[pending.place] = Some(Err(outage.into())),
-            }
+                Ok(Outcome::Again) => {
+                    round.pending.push(pending);
+                    continue;
+                }
+                Err(outage) => Err(outage),
+            };
+            let unknown = round.unknown;
+            let answer = answer
+                .map_err(|outage| Outage { unknown: outage.unknown | unknown, ..outage }.into());
+            round.answers[pending.place] = Some(answer);
         }
         // The pulse goes with the first; if that was not granted, another one has its turn.
         let count = round.pending.len().max(1);

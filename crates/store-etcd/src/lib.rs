@@ -24,6 +24,7 @@ mod change;
 mod clock;
 mod core;
 mod create;
+mod damaged;
 mod error;
 mod grant;
 mod guard;

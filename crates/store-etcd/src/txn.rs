@@ -21,6 +21,11 @@ pub(crate) fn value_is_below(key: Vec<u8>, bound: &[u8]) -> Compare {
     compare(key, CompareResult::Less, TargetUnion::Value(bound.to_vec()))
 }
 
+/// Byte by byte; false for a key that is not there.
+pub(crate) fn value_is_above(key: Vec<u8>, bound: &[u8]) -> Compare {
+    compare(key, CompareResult::Greater, TargetUnion::Value(bound.to_vec()))
+}
+
 /// How often the key was put; 0 if it is not there.
 pub(crate) fn version_is(key: Vec<u8>, version: i64) -> Compare {
     compare(key, CompareResult::Equal, TargetUnion::Version(version))

@@ -8,7 +8,7 @@ use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
 use super::call::Call;
 use super::deadline::Deadline;
-use super::io::Io;
+use super::io::{Io, NoAnswer};
 use super::seen::{Newest, Seen};
 use super::slot::{Login, Slot};
 use super::trouble::{Kind, Trouble};
@@ -19,7 +19,7 @@ use crate::proto::{RangeRequest, RangeResponse, ResponseHeader, TxnRequest, TxnR
 /// How much longer than a deadline a caller waits for the thread that keeps to it.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// A try that could not be answered in less is not made after others.
+/// With less time than this nothing is sent: it could not be answered.
 const SHORTEST: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
@@ -125,7 +125,7 @@ impl Client {
     pub(crate) fn connected(&self, deadline: Deadline) -> Result<u64, Trouble> {
         let shared = Arc::clone(&self.shared);
         let work = async move { shared.connect(deadline).await };
-        self.io.run(deadline.left() + GRACE, work).unwrap_or_else(|| Err(gone(false)))
+        self.io.run(deadline.left() + GRACE, work).unwrap_or_else(|why| Err(gone(why, false)))
     }
 
     /// Begins with this state: what is older went back.
@@ -146,25 +146,27 @@ impl Client {
     ) -> Result<(C::Answer, bool), Trouble> {
         let (shared, request) = (Arc::clone(&self.shared), request.clone());
         let work = async move { shared.call(&request, deadline, newest).await };
-        self.io.run(deadline.left() + GRACE, work).unwrap_or_else(|| Err(gone(true)))
+        self.io.run(deadline.left() + GRACE, work).unwrap_or_else(|why| Err(gone(why, true)))
     }
 }
 
 impl Shared {
     /// Each endpoint once, and the first once more: its connection may have been a dead one. Each
-    /// with its share of the time that is left: half of it, so that one that is silent leaves
-    /// enough for the others, and one that is slow is not asked again all the time.
-    fn order(&self) -> impl Iterator<Item = (usize, &Slot, u32)> {
+    /// with the time it gets of what is left: the larger share, and the last one all of it.
+    fn order(&self) -> impl Iterator<Item = (usize, &Slot, Share)> {
         let count = self.slots.len();
         // ORDERING: SeqCst, here and below; any endpoint will do.
         let first = self.current.load(Ordering::SeqCst);
         (0..=count).filter_map(move |step| {
             let index = (first + step) % count;
-            let parts = if step == count { 1 } else { 2 };
-            Some((index, self.slots.get(index)?, parts))
+            let share = if step == count { Share::All } else { Share::Most };
+            Some((index, self.slots.get(index)?, share))
         })
     }
 
+    /// Asks one endpoint after the other. One that is merely slow is left for one other and no
+    /// more: if the whole cluster is overloaded, to ask all of it makes it worse. If there is no
+    /// other, it is asked once more, on a new connection if there was no sign of life on this one.
     async fn call<C: Call>(
         &self,
         request: &C,
@@ -172,28 +174,56 @@ impl Shared {
         newest: u64,
     ) -> Result<(C::Answer, bool), Trouble> {
         let mut tries = Tries::default();
-        for (index, slot, parts) in self.order() {
-            let share = deadline.left() / parts;
-            if share < SHORTEST && !tries.details.is_empty() {
+        let mut silent = Vec::new();
+        for (index, slot, share) in self.order() {
+            let share = if tries.slow == 0 { share } else { Share::All };
+            let within = share.of(deadline.left());
+            if within < SHORTEST {
                 break;
             }
             let connections = (&self.connections, newest);
-            match slot.ask(request, self.login.as_ref(), connections, share).await {
+            match slot.ask(request, self.login.as_ref(), connections, within).await {
                 Ok(answer) => {
                     self.current.store(index, Ordering::SeqCst);
                     return Ok((answer, tries.unknown));
                 }
-                Err(trouble) => tries.add(trouble)?,
+                Err(failed) => {
+                    match failed.silent {
+                        Some(number) if self.slots.len() == 1 => slot.disconnect(number),
+                        Some(number) => silent.push((slot, number)),
+                        None => {}
+                    }
+                    tries.add(failed.trouble)?;
+                    if failed.slow {
+                        self.begin_after(index);
+                        tries.slow += 1;
+                    }
+                    if tries.slow == 2 {
+                        break;
+                    }
+                }
             }
+        }
+        // Nobody answered: the next call finds out on new connections.
+        for (slot, number) in silent {
+            slot.disconnect(number);
         }
         Err(tries.end())
     }
 
+    /// The next call does not begin with this endpoint.
+    fn begin_after(&self, index: usize) {
+        let next = (index + 1) % self.slots.len().max(1);
+        let (set, get) = (Ordering::SeqCst, Ordering::SeqCst);
+        // If another call has found one that answers, that is where the next one begins.
+        let _ = self.current.compare_exchange(index, next, set, get);
+    }
+
     async fn connect(&self, deadline: Deadline) -> Result<u64, Trouble> {
         let mut tries = Tries::default();
-        for (index, slot, parts) in self.order() {
-            let share = deadline.left() / parts;
-            match tokio::time::timeout(share, slot.connect(&self.connections)).await {
+        for (index, slot, share) in self.order() {
+            let within = share.of(deadline.left());
+            match tokio::time::timeout(within, slot.connect(&self.connections)).await {
                 Ok(Ok(_)) => {
                     self.current.store(index, Ordering::SeqCst);
                     return Ok(self.connections.load(Ordering::SeqCst));
@@ -206,10 +236,30 @@ impl Shared {
     }
 }
 
+/// How much of the time that is left an endpoint gets.
+#[derive(Clone, Copy, Debug)]
+enum Share {
+    /// Two thirds: one that is silent leaves enough for another, and one that is slow is not left
+    /// too soon.
+    Most,
+    All,
+}
+
+impl Share {
+    fn of(self, left: Duration) -> Duration {
+        match self {
+            Share::Most => left / 3 * 2,
+            Share::All => left,
+        }
+    }
+}
+
 /// What the tries of one call came to so far.
 #[derive(Default)]
 struct Tries {
     unknown: bool,
+    /// How many endpoints took what was asked, and did not answer in time.
+    slow: u32,
     details: Vec<String>,
 }
 
@@ -227,20 +277,32 @@ impl Tries {
     }
 
     fn end(self) -> Trouble {
+        if self.details.is_empty() {
+            let detail = "there was no time left to ask etcd: try again";
+            return Trouble::new(Kind::Endpoint, false, detail);
+        }
         let tried = self.details.join("; ");
         let detail = format!("etcd gave no answer ({tried}): check that a majority of it runs");
         Trouble::new(Kind::Endpoint, self.unknown, detail)
     }
 }
 
-/// The thread gave no answer at all: it is not there in a forked child.
-fn gone(unknown: bool) -> Trouble {
-    Trouble::new(
-        Kind::Final,
-        unknown,
-        "this process does not reach etcd: it may be a forked child, which has to open the store \
-         for itself",
-    )
+/// The thread gave no answer at all.
+fn gone(why: NoAnswer, unknown: bool) -> Trouble {
+    match why {
+        NoAnswer::Forked => Trouble::new(
+            Kind::Final,
+            false,
+            "this process is a forked child of the one that opened the store, and does not reach \
+             etcd: open the store in the child itself",
+        ),
+        NoAnswer::Late => Trouble::new(
+            Kind::Final,
+            unknown,
+            "the thread that speaks to etcd did not end a call in time: try again; if that goes \
+             on, this process is starved of processor time",
+        ),
+    }
 }
 
 /// Where to begin, so that a fleet is spread over the endpoints.

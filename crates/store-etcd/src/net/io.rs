@@ -2,8 +2,8 @@
 //!
 //! The store is blocking and called from many threads; the driver is not. One thread of ours runs
 //! the driver, and callers wait for their answers in the ordinary way. So the store may be called
-//! and dropped anywhere, inside an asynchronous runtime too, and in a forked child, which has no
-//! such thread, every call ends by its deadline.
+//! and dropped anywhere, inside an asynchronous runtime too. A forked child has no such thread, so
+//! there every call ends at once.
 
 use std::future::Future;
 use std::io;
@@ -17,8 +17,19 @@ use tokio::sync::oneshot;
 #[derive(Debug)]
 pub(crate) struct Io {
     handle: Handle,
+    /// Which process has the thread.
+    process: u32,
     /// Dropped with this value, which ends the thread.
     _stop: oneshot::Sender<()>,
+}
+
+/// Why nothing came of some work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoAnswer {
+    /// This is a forked child of the process that has the thread: nothing was begun.
+    Forked,
+    /// It did not end in time.
+    Late,
 }
 
 impl Io {
@@ -31,21 +42,25 @@ impl Io {
             drop(runtime.block_on(stopped));
             runtime.shutdown_background();
         })?;
-        Ok(Io { handle, _stop: stop })
+        Ok(Io { handle, process: std::process::id(), _stop: stop })
     }
 
-    /// Does this on the thread, and answers what came of it; `None` if nothing did in time.
+    /// Does this on the thread, and answers what came of it.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         within: Duration,
         work: impl Future<Output = T> + Send + 'static,
-    ) -> Option<T> {
+    ) -> Result<T, NoAnswer> {
+        // Asked first of all: what the parent's threads held at the fork is held for ever.
+        if std::process::id() != self.process {
+            return Err(NoAnswer::Forked);
+        }
         let (answer, answered) = mpsc::sync_channel(1);
         let task = self.handle.spawn(async move {
             // Whoever asked may have gone.
             drop(answer.try_send(work.await));
         });
-        let answer = answered.recv_timeout(within).ok();
+        let answer = answered.recv_timeout(within).map_err(|_| NoAnswer::Late);
         task.abort();
         answer
     }
@@ -58,9 +73,9 @@ mod tests {
     #[test]
     fn work_is_done_and_what_takes_too_long_is_not_waited_for() {
         let io = Io::start().unwrap();
-        assert_eq!(io.run(Duration::from_secs(60), async { 7 }), Some(7));
+        assert_eq!(io.run(Duration::from_secs(60), async { 7 }), Ok(7));
         let never = std::future::pending::<()>();
-        assert_eq!(io.run(Duration::from_millis(1), never), None);
+        assert_eq!(io.run(Duration::from_millis(1), never), Err(NoAnswer::Late));
     }
 
     /// One that waits does not hold up the others.
@@ -72,7 +87,7 @@ mod tests {
             for _ in 0..64 {
                 let all = std::sync::Arc::clone(&all);
                 let work = async move { all.wait().await.is_leader() };
-                scope.spawn(|| assert!(io.run(Duration::from_secs(60), work).is_some()));
+                scope.spawn(|| assert!(io.run(Duration::from_secs(60), work).is_ok()));
             }
         });
     }
@@ -82,7 +97,7 @@ mod tests {
         let runtime = Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let io = Io::start().unwrap();
-            assert_eq!(io.run(Duration::from_secs(60), async { 7 }), Some(7));
+            assert_eq!(io.run(Duration::from_secs(60), async { 7 }), Ok(7));
         });
     }
 }

@@ -10,6 +10,8 @@ mod io;
 mod once;
 mod seen;
 mod slot;
+#[cfg(all(test, feature = "testing"))]
+mod tests;
 mod trouble;
 
 pub(crate) use client::{Client, Written};

@@ -16,6 +16,14 @@ use tonic::codegen::{Service, StdError};
 /// What is said of a connection that was lost before something was sent on it.
 pub(super) const GONE: &str = "the connection was lost before";
 
+/// An endpoint that is there takes a connection in less, however busy it is: its kernel does that.
+const CONNECT: Duration = Duration::from_secs(1);
+
+/// For how long the other end's kernel may leave what was sent without a sign. So a connection
+/// whose packets are lost breaks within one call, and one to an endpoint that is merely slow does
+/// not.
+const UNHEARD: Duration = Duration::from_millis(1_500);
+
 type Connecting = Pin<Box<dyn Future<Output = Result<TokioIo<TcpStream>, StdError>> + Send>>;
 
 /// Connects one time.
@@ -24,6 +32,8 @@ pub(super) fn connector()
     let mut http = HttpConnector::new();
     http.enforce_http(false);
     http.set_nodelay(true);
+    http.set_connect_timeout(Some(CONNECT));
+    http.set_tcp_user_timeout(Some(UNHEARD));
     // Finds out that the other end is gone while nothing is asked.
     http.set_keepalive(Some(Duration::from_secs(10)));
     http.set_keepalive_interval(Some(Duration::from_secs(5)));

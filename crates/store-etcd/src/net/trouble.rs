@@ -58,10 +58,11 @@ impl From<Trouble> for Outage {
     }
 }
 
-/// Words of etcd that say that nothing was changed, what sort of trouble it is, and what to do.
+/// Words of etcd that are known, what sort of trouble they tell of, and what to do. All but
+/// [`FULL`] say that nothing was changed.
 const KNOWN: &[(&str, Kind, &str)] = &[
     (
-        "database space exceeded",
+        FULL,
         Kind::Final,
         "etcd's database is full: compact and defragment it, or raise --quota-backend-bytes, then \
          clear the alarm with `etcdctl alarm disarm`; turn auto-compaction on",
@@ -110,6 +111,9 @@ const KNOWN: &[(&str, Kind, &str)] = &[
     ("member is unhealthy", Kind::Endpoint, "this member of etcd is not healthy"),
 ];
 
+/// etcd makes a transaction that no longer fits, and says this of it; only the later ones it leaves.
+const FULL: &str = "database space exceeded";
+
 /// What a status means.
 pub(crate) fn of_status(status: &Status) -> Trouble {
     let words = status.message();
@@ -128,8 +132,8 @@ pub(crate) fn of_status(status: &Status) -> Trouble {
     if words.contains("required revision has been compacted") {
         return Trouble::new(Kind::Compacted, false, "the revision is not kept any more");
     }
-    if let Some((_, kind, what)) = KNOWN.iter().find(|(said, _, _)| words.contains(said)) {
-        return Trouble::new(*kind, false, *what);
+    if let Some((said, kind, what)) = KNOWN.iter().find(|(said, _, _)| words.contains(said)) {
+        return Trouble::new(*kind, *said == FULL, *what);
     }
     let said = format!("etcd answered `{words}`");
     match status.code() {
@@ -183,7 +187,7 @@ mod tests {
             Code::ResourceExhausted,
             "etcdserver: mvcc: database space exceeded",
             Kind::Final,
-            false,
+            true,
             "alarm disarm",
         ),
         (

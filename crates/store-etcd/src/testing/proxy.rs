@@ -6,6 +6,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 /// Forwards connections until it is told not to.
 #[derive(Debug)]
@@ -18,6 +19,7 @@ pub struct Proxy {
 struct State {
     swallow_requests: AtomicBool,
     swallow_answers: AtomicBool,
+    hold_answers: AtomicBool,
     closed: AtomicBool,
     connections: AtomicUsize,
     /// Of the connections up to this one, answers are lost, or what is asked as well.
@@ -53,6 +55,10 @@ impl Proxy {
                 let state = Arc::clone(&shared);
                 thread::spawn(move || {
                     forward(server, client, || {
+                        while state.hold_answers.load(Ordering::SeqCst) {
+                            // Nothing is lost, it only takes as long as it takes.
+                            thread::park_timeout(Duration::from_millis(2));
+                        }
                         state.swallow_answers.load(Ordering::SeqCst)
                             || number <= state.answers_lost.load(Ordering::SeqCst)
                     });
@@ -77,6 +83,11 @@ impl Proxy {
         self.state.swallow_answers.store(swallow, Ordering::SeqCst);
     }
 
+    /// Whether what the endpoint answers is held back, as if it were overloaded.
+    pub fn hold_answers(&self, hold: bool) {
+        self.state.hold_answers.store(hold, Ordering::SeqCst);
+    }
+
     /// The connections there are lose every answer from now on, or whatever is sent either way; new
     /// ones are fine.
     pub fn forsake(&self, answers_only: bool) {
@@ -96,6 +107,7 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.state.closed.store(true, Ordering::SeqCst);
+        self.state.hold_answers.store(false, Ordering::SeqCst);
         // Has it look.
         drop(TcpStream::connect(&self.host));
     }

@@ -5,12 +5,14 @@
 
 mod batches;
 mod conformance;
+mod damaged;
 mod keys;
 mod members;
 mod network;
 mod request_keys;
 mod rollback;
 mod secure;
+mod slow;
 mod verify;
 
 use std::sync::Arc;
