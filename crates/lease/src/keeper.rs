@@ -359,8 +359,13 @@ impl Run {
         loop {
             while let Some(event) = events.pop_front() {
                 self.note(&event);
+                let stops = matches!(event, Event::Stop);
                 for command in self.machine.step(&self.shared.clock.now(), event) {
                     events.extend(self.execute(command));
+                }
+                if stops {
+                    // Whoever is refused from here on need not wait for another lease.
+                    self.shared.generator.retire();
                 }
                 self.publish();
             }

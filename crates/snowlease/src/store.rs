@@ -184,9 +184,15 @@ fn shared(
     name: String,
     make: impl FnOnce() -> Result<Shared, StoreError>,
 ) -> Result<Shared, StoreError> {
-    static STORES: Mutex<Option<HashMap<String, Weak<dyn LeaseStore>>>> = Mutex::new(None);
+    type Stores = HashMap<String, Weak<dyn LeaseStore>>;
+    static STORES: Mutex<Option<(u32, Stores)>> = Mutex::new(None);
     let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
-    let stores = stores.get_or_insert_default();
+    // A forked child finds those of its parent here, whose files and connections it must not use.
+    let process = std::process::id();
+    let (_, stores) = match &mut *stores {
+        Some(stores) if stores.0 == process => stores,
+        stores => stores.insert((process, HashMap::new())),
+    };
     if let Some(store) = stores.get(&name).and_then(Weak::upgrade) {
         return Ok(store);
     }

@@ -12,7 +12,9 @@ use crate::Clock;
 use crate::guard::Guard;
 use crate::keys::Keys;
 use crate::net::{Client, Deadline, Kind, Trouble, Written};
-use crate::proto::{KeyValue, RangeRequest, TxnRequest, TxnResponse};
+use crate::proto::{
+    KeyValue, RangeRequest, StatusRequest, StatusResponse, TxnRequest, TxnResponse,
+};
 use crate::record::{Known, NoRecord, Pulse, Record, SCHEMA};
 use crate::txn;
 
@@ -38,6 +40,8 @@ pub(crate) struct Core {
     /// The latest pulse that was ever read here, in Unix ms: no clock of ours that is behind it is
     /// right.
     heard_ms: Mutex<i64>,
+    /// See [`Core::lead`], as of the last connection.
+    lead: Mutex<Option<i64>>,
     /// When the cluster gave a good answer last, by our clock.
     answered_ms: Mutex<i64>,
     /// Why the store has to be quarantined before anything else is done.
@@ -94,6 +98,7 @@ impl Core {
             views: Mutex::default(),
             pulse_ms: Mutex::default(),
             heard_ms: Mutex::default(),
+            lead: Mutex::default(),
             answered_ms: Mutex::default(),
             distrust: Mutex::default(),
             settling: Mutex::default(),
@@ -219,6 +224,33 @@ impl Core {
         *heard_ms = (*heard_ms).max(pulse.ms);
     }
 
+    /// By how many the entries that a member has applied outnumber its revisions.
+    ///
+    /// Every revision is an entry, and some entries are none, so in one history this only grows. A
+    /// restored snapshot keeps its revision and begins with the first entry anew: the number falls
+    /// by all of the revision, under the same token, term and cluster id too. `None`: etcd does not
+    /// tell this user.
+    pub(crate) fn lead(&self, status: Option<&StatusResponse>) -> Option<i64> {
+        let status = status?;
+        let applied = i64::try_from(status.raft_applied_index).ok()?;
+        let lead = applied.checked_sub(status.header.as_ref()?.revision)?;
+        *lock(&self.lead) = Some(lead);
+        Some(lead)
+    }
+
+    /// How the member that answers stands, if etcd tells this user.
+    pub(crate) fn status_of_member(
+        &self,
+        deadline: Deadline,
+    ) -> Result<Option<StatusResponse>, Outage> {
+        match self.client.read(&StatusRequest {}, deadline) {
+            Ok(status) => Ok(Some(status)),
+            // Some versions tell root only, where users are checked.
+            Err(trouble) if trouble.kind == Kind::Denied => Ok(None),
+            Err(trouble) => Err(trouble.into()),
+        }
+    }
+
     /// The term by an answer to what a member has taken as an entry.
     pub(crate) fn term(&self, deadline: Deadline) -> Result<u64, Outage> {
         let looked = self.look(vec![self.keys.meta()], deadline)?;
@@ -254,7 +286,8 @@ impl Core {
     pub(crate) fn due_pulse(&self) -> Option<Pulse> {
         let (ms, term) = ((self.now)(), self.client.newest().term);
         let due = lock(&self.pulse_ms).is_none_or(|last| last.abs_diff(ms) >= PULSE_EVERY_MS);
-        due.then_some(Pulse { ms, term })
+        let lead = *lock(&self.lead);
+        due.then_some(Pulse { ms, term, lead })
     }
 
     pub(crate) fn pulse_was_put(&self, pulse: Pulse) {

@@ -11,6 +11,9 @@ use crate::proto::{RangeRequest, TxnRequest};
 use crate::record::Pulse;
 use crate::txn;
 
+/// A member may lag behind the one that was asked last by so many entries that are no revisions.
+const MOST_LAG: i64 = 1_000;
+
 #[derive(Debug)]
 pub(crate) struct Guard(Mutex<Judging>);
 
@@ -48,7 +51,8 @@ impl Core {
         if judge {
             // The floor that is in force now counts.
             self.read_meta(deadline)?;
-            let pulse = self.read_pulse(deadline)?;
+            let status = self.status_of_member(deadline)?;
+            let pulse = self.read_pulse(self.lead(status.as_ref()), deadline)?;
             self.judge(connections, pulse)?;
         }
         Ok(connections)
@@ -97,8 +101,12 @@ impl Core {
         Ok(())
     }
 
-    /// The pulse; a term of the cluster that is below the one in it shows an older copy.
-    pub(crate) fn read_pulse(&self, deadline: Deadline) -> Result<Pulse, Outage> {
+    /// The pulse; a term or a lead of the cluster that is below the one in it shows an older copy.
+    pub(crate) fn read_pulse(
+        &self,
+        lead: Option<i64>,
+        deadline: Deadline,
+    ) -> Result<Pulse, Outage> {
         let request = RangeRequest { key: self.keys.pulse(), ..RangeRequest::default() };
         let answer = self.client.range(&request, deadline).map_err(unsent)?;
         let Some(kv) = answer.kvs.first() else { return Ok(Pulse::default()) };
@@ -108,13 +116,21 @@ impl Core {
         // A member that was caught up by a snapshot may tell an old term until its next entry, so
         // only one that has taken an entry is believed.
         let term = if term < pulse.term { self.term(deadline)? } else { term };
-        if term < pulse.term {
-            self.distrust(&format!("etcd's raft went back from term {} to {term}", pulse.term));
+        let fell = lead.zip(pulse.lead).filter(|(lead, known)| known - lead > MOST_LAG);
+        if term < pulse.term || fell.is_some() {
+            self.distrust(&match fell {
+                Some((lead, known)) => format!(
+                    "etcd's log is {} entries shorter than its revision tells, so it was restored \
+                     from a snapshot",
+                    known - lead
+                ),
+                None => format!("etcd's raft went back from term {} to {term}", pulse.term),
+            });
             self.settle()?;
             // Said once; the time stays, since this vouches for nothing.
             let request = TxnRequest {
                 compare: vec![txn::value_is(self.keys.pulse(), &kv.value)],
-                success: vec![txn::put(self.keys.pulse(), Pulse { term, ..pulse }.encode())],
+                success: vec![txn::put(self.keys.pulse(), Pulse { term, lead, ..pulse }.encode())],
                 failure: Vec::new(),
             };
             self.write(&request, deadline, u64::MAX)?;

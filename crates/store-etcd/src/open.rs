@@ -85,7 +85,7 @@ impl EtcdStore {
     ///
     /// # Cost
     ///
-    /// Two round trips, and eight more to [inspect](Open::inspect) it. Making a store takes two
+    /// Three round trips, and seven more to [inspect](Open::inspect) it. Making a store takes two
     /// more and one for each hundred generator ids.
     pub fn open(address: &Address, open: &Open) -> Result<(EtcdStore, Opened), OpenError> {
         if let (Some(format), Some(range)) = (open.format, open.range) {
@@ -94,13 +94,11 @@ impl EtcdStore {
         let client = Client::new(address)?;
         // Who opens has no lease to lose by waiting.
         let deadline = || Deadline::within(open.attempt * 3);
-        let status = match open.inspect.then(|| client.read(&StatusRequest {}, deadline())) {
-            Some(Ok(status)) => Some(status),
-            Some(Err(trouble)) if trouble.kind != Kind::Denied => {
-                return Err(Outage::from(trouble).into());
-            }
+        let status = match client.read(&StatusRequest {}, deadline()) {
+            Ok(status) => Some(status),
             // Some versions tell root only, where users are checked.
-            _ => None,
+            Err(trouble) if trouble.kind == Kind::Denied => None,
+            Err(trouble) => return Err(Outage::from(trouble).into()),
         };
         let newer = match &status {
             Some(status) => version(&status.version)?,
@@ -142,7 +140,7 @@ impl EtcdStore {
         }
         let connections = core.client.connected(deadline()).map_err(Outage::from)?;
         // Before a floor is set, so that no clock behind those who used the store sets it.
-        let pulse = core.read_pulse(deadline())?;
+        let pulse = core.read_pulse(core.lead(status.as_ref()), deadline())?;
         core.settle().map_err(Outage::from)?;
         if open.inspect {
             core.inspect(status.as_ref(), deadline)?;

@@ -35,6 +35,11 @@ pub(crate) struct Pulse {
     pub(crate) ms: i64,
     /// The largest term of the cluster's raft that the granter had seen.
     pub(crate) term: u64,
+    /// How many entries more than revisions the cluster had; see [`Core::lead`].
+    ///
+    /// [`Core::lead`]: crate::core::Core::lead
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) lead: Option<i64>,
 }
 
 /// Why bytes are no record.
@@ -180,7 +185,7 @@ mod tests {
         let record = record();
         assert_eq!(Record::decode(&record.encode()), Ok(record.clone()));
         assert_eq!(record.encode(), record.clone().known().bytes);
-        let pulse = Pulse { ms: -1, term: 7 };
+        let pulse = Pulse { ms: -1, term: 7, lead: Some(-3) };
         assert_eq!(Pulse::decode(&pulse.encode()), Some(pulse));
     }
 

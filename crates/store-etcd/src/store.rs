@@ -44,7 +44,8 @@ impl LeaseStore for EtcdStore {
         let core = &self.core;
         let deadline = core.deadline();
         let meta = core.read_meta(deadline)?.record.meta.clone();
-        let pulse = core.read_pulse(deadline)?;
+        let status = core.status_of_member(deadline)?;
+        let pulse = core.read_pulse(core.lead(status.as_ref()), deadline)?;
         let mut alarms = core.alarms();
         alarms.extend(core.alarms_of_etcd(deadline)?);
         let open_ms = meta.format.unix_ms(meta.floor);

@@ -13,8 +13,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use snowlease::{Connector, Id, Ids, Refusal};
+use snowlease::{ConnectError, Connector, Id, Ids, Refusal};
 use snowlease_lease::LeaseStore;
+use snowlease_store_sqlite::{Open, SqliteStore};
 
 use crate::served::{Served, draw, short};
 
@@ -22,8 +23,12 @@ const URL: &str = "SNOWLEASE_TEST_URL";
 const FOLDER: &str = "SNOWLEASE_TEST_FOLDER";
 
 fn connect(url: &str) -> Ids {
+    try_to_connect(url).unwrap()
+}
+
+fn try_to_connect(url: &str) -> Result<Ids, ConnectError> {
     let ids = Connector::new(url).name("process").terms(short());
-    ids.ready_within(Duration::from_secs(10)).connect_blocking().unwrap()
+    ids.ready_within(Duration::from_secs(10)).connect_blocking()
 }
 
 /// Runs one test of this file as a process of its own; it does its work only then.
@@ -215,8 +220,10 @@ fn work(inherited: &Ids, url: &str, path: &Path) {
         assert_eq!(inherited.next_id(), Err(Refusal::Forked));
         assert_eq!(inherited.next_ids(10).unwrap_err(), Refusal::Forked);
     }
-    let ids = connect(url);
-    write(path, &draw(&ids, 1_000));
+    match try_to_connect(url) {
+        Ok(ids) => write(path, &draw(&ids, 1_000)),
+        Err(error) => fs::write(path.with_extension("refused"), error.to_string()).unwrap(),
+    }
     assert_eq!(inherited.next_id(), Err(Refusal::Forked));
 }
 
@@ -225,28 +232,48 @@ fn write(path: &Path, ids: &[Id]) {
     fs::write(path, lines.join("\n")).unwrap();
 }
 
-/// How many ids the processes of a server drew, each another one than all others.
-fn drawn_by_a_prefork_server(url: &str) -> usize {
+/// What the processes of a server drew, each id another one than all others, and why some drew
+/// none.
+fn drawn_by_a_prefork_server(url: &str) -> (usize, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let run = process("processes::prefork").env(URL, url).env(FOLDER, folder.path()).output();
     let run = run.unwrap();
     let said = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success(), "{said}");
-    let mut seen = HashSet::new();
+    let (mut seen, mut refused) = (HashSet::new(), Vec::new());
     for file in fs::read_dir(folder.path()).unwrap() {
         let path = file.unwrap().path();
-        for id in fs::read_to_string(&path).unwrap().lines() {
+        let text = fs::read_to_string(&path).unwrap();
+        if path.extension().is_some() {
+            refused.push(text);
+            continue;
+        }
+        for id in text.lines() {
             assert!(seen.insert(id.to_owned()), "{} drew {id} too", path.display());
         }
     }
-    seen.len()
+    (seen.len(), refused)
 }
 
 /// Case: a server connected and then forked its workers, and each drew the ids of the others.
 #[test]
 fn workers_of_a_prefork_server_are_refused_until_they_connect_themselves() {
     let served = Served::start(7, short());
-    assert_eq!(drawn_by_a_prefork_server(&served.url()), 3_100);
+    assert_eq!(drawn_by_a_prefork_server(&served.url()), (3_100, vec![]));
     // The workers gave no lease back, neither their own nor that of their parent.
     assert_eq!(served.store.list().unwrap().len(), 3);
+}
+
+/// Case: a worker that connected to the same file was given its parent's open store, and drew the
+/// ids of its parent and of the other workers.
+#[test]
+fn workers_of_a_prefork_server_do_not_share_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ids.db");
+    // One id for each of them.
+    let open = Open { create: true, range: Some((0, 2)), ..Open::default() };
+    drop(SqliteStore::open(&file, &open).unwrap());
+    let (drawn, refused) = drawn_by_a_prefork_server(&format!("sqlite:{}", file.display()));
+    assert_eq!((drawn, refused.len()), (1_100, 2), "{refused:?}");
+    assert!(refused.iter().all(|why| why.contains("in use")), "{refused:?}");
 }

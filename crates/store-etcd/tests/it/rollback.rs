@@ -196,6 +196,30 @@ fn another_cluster_or_an_earlier_term_is_a_restored_one() {
     waits_and_resumes(&restored, &store, floor.max(store.status().unwrap().meta.floor.0));
 }
 
+/// A snapshot that is restored under the same token within seconds has the same cluster id, may have
+/// the same term, and its pulse is alive: only the log is shorter than its revision tells.
+#[test]
+fn a_log_that_is_shorter_than_its_revision_tells_is_that_of_a_restored_snapshot() {
+    let restored = Restored::new("3.7");
+    let (store, _) = restored.open();
+    lease(&store, START);
+    let pulse = String::from_utf8(restored.cluster.get("ids/pulse").unwrap()).unwrap();
+    let (before, lead) = pulse.split_once("\"lead\":").expect("it tells");
+    let lead: i64 = lead.trim_end_matches('}').parse().unwrap();
+    // Another member may lag a little.
+    restored.cluster.put("ids/pulse", format!("{before}\"lead\":{}}}", lead + 900).as_bytes());
+    let (store, alarms) = restored.open();
+    assert_eq!(alarms.len(), 1, "{alarms:?}");
+    lease(&store, START);
+    restored.cluster.put("ids/pulse", format!("{before}\"lead\":{}}}", lead + 5_000).as_bytes());
+    let (store, alarms) = restored.open();
+    assert!(alarms.iter().any(|alarm| alarm.contains("restored from a snapshot")), "{alarms:?}");
+    waits_and_resumes(&restored, &store, START + WINDOW + 4_000);
+    // Told once: the pulse has the lead of this history now.
+    let (store, _) = restored.open();
+    lease(&store, START + WINDOW + 5_000);
+}
+
 /// A running process judges the pulse anew when its connection broke while it was idle: what
 /// answers now may be another state of the store.
 #[test]
