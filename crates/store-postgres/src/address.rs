@@ -17,7 +17,15 @@ use tokio_postgres::config::{Host, SslMode};
 const SCHEMA: &str = "snowlease";
 const PORT: u16 = 5432;
 
+/// A text that is never shown: not by `Debug`, not in an error.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
 /// Where a store is.
+///
+/// # Promise
+///
+/// Neither `Debug` nor `Display` shows the password.
 #[derive(Clone)]
 pub struct Address {
     /// One for each server, in the order of the URL.
@@ -58,6 +66,44 @@ pub(crate) struct Schema(String);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this is no URL of a PostgreSQL store: {0}")]
 pub struct AddressError(String);
+
+impl Secret {
+    /// Hides a text.
+    pub fn new(text: impl Into<String>) -> Secret {
+        Secret(text.into())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(hidden)")
+    }
+}
+
+impl Address {
+    /// The same address with a password that was kept elsewhere; one in the address goes before it.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use snowlease_store_postgres::{Address, Secret};
+    /// let address: Address = "postgres://ids@db-1/ids".parse()?;
+    /// let address = address.or_password(Some(Secret::new("s3cret")));
+    /// assert_eq!(address.to_string(), "postgres://ids@db-1:5432/ids");
+    /// # Ok::<(), snowlease_store_postgres::AddressError>(())
+    /// ```
+    #[must_use]
+    pub fn or_password(mut self, password: Option<Secret>) -> Address {
+        if let Some(Secret(password)) = password {
+            for server in &mut self.servers {
+                if server.config.get_password().is_none() {
+                    server.config.password(&password);
+                }
+            }
+        }
+        self
+    }
+}
 
 impl FromStr for Address {
     type Err = AddressError;
@@ -283,6 +329,22 @@ mod tests {
         assert_eq!(encryption(roots), Encryption::Name);
         assert_eq!(encryption(&format!("{roots}&sslmode=require")), Encryption::Authority);
         assert_eq!(address(roots).roots, Some("/etc/ca.pem".into()));
+    }
+
+    #[test]
+    fn a_password_that_is_kept_elsewhere_is_taken_by_every_server_and_never_shown() {
+        let passwords = |address: &Address| -> Vec<Option<Vec<u8>>> {
+            let each = address.servers.iter();
+            each.map(|server| server.config.get_password().map(<[u8]>::to_vec)).collect()
+        };
+        let kept = || Some(Secret::new("k:pt@"));
+        assert!(!format!("{:?}", kept()).contains("pt"));
+        let bare = address("postgres://me@db-1,db-2/ids").or_password(kept());
+        assert_eq!(passwords(&bare), vec![Some(b"k:pt@".to_vec()); 2]);
+        assert!(!format!("{bare:?} {bare}").contains("pt@"));
+        let own = address("postgres://me:own@db/ids").or_password(kept());
+        assert_eq!(passwords(&own), [Some(b"own".to_vec())]);
+        assert_eq!(passwords(&address("postgres://me@db/ids").or_password(None)), [None]);
     }
 
     #[test]

@@ -108,7 +108,7 @@ fn unreachable(error: &Error, server: &str) -> (String, Remedy) {
     if why.contains("password missing") || why.contains("authentication") {
         let detail = format!(
             "PostgreSQL at {server} asks for what the URL does not give ({why}): add the \
-             password, as postgres://USER:PASSWORD@HOST/DATABASE"
+             password, as postgres://USER:PASSWORD@HOST/DATABASE or in SNOWLEASE_STORE_PASSWORD"
         );
         return (detail, Remedy::Tell);
     }

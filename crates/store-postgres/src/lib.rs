@@ -53,7 +53,7 @@ mod store;
 pub mod testing;
 mod tls;
 
-pub use address::{Address, AddressError};
+pub use address::{Address, AddressError, Secret};
 pub use error::OpenError;
 pub use open::{Clock, Init, Initialised, Open, Opened};
 pub use store::PostgresStore;
