@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use snowlease_wire::Problem;
 use ureq::Agent;
 
+use crate::settings::hide_secrets;
 use crate::usage::Usage;
 
 /// Where `snowlease serve` listens unless told otherwise.
@@ -59,7 +60,7 @@ impl Client {
             return Err(Usage(text.to_owned()));
         }
         if scheme != "http" || !is_host(host) {
-            let text = format!("{server:?} is no service: write http://HOST:PORT");
+            let text = format!("{:?} is no service: write http://HOST:PORT", hide_secrets(server));
             return Err(Usage(text));
         }
         let agent = Agent::config_builder()

@@ -10,7 +10,7 @@ use clap::Args;
 use snowlease::{Connector, Ids, Refusal};
 use snowlease_core::clock::nanos;
 use snowlease_core::{Id, TextForm};
-use snowlease_lease::os;
+use snowlease_lease::{Realm, os};
 use snowlease_wire as wire;
 use snowlease_wire::Code;
 use snowlease_wire::time::beside_ticks;
@@ -19,6 +19,7 @@ use crate::client::{Client, Refused};
 use crate::output::Answer;
 use crate::stores::{self, Wanted};
 use crate::target::{Asked, Target};
+use crate::usage::Usage;
 
 /// A batch, unless the service takes less at once.
 const BATCH: u64 = 10_000;
@@ -32,6 +33,7 @@ Examples:
   snowlease next -n 10 --as crockford
   snowlease next -n 1000000 --server http://ids.internal:8700 > ids
   snowlease next --store sqlite:snowlease.db
+  snowlease next --store etcd://etcd-1:2379,etcd-2:2379/ids --environment production
 
 Forms: decimal, hex, crockford, base62. Crockford is the one for places that ignore case, such as
 file names. With --store a generator id is leased for this call and given back, without a
@@ -48,6 +50,9 @@ pub(crate) struct Next {
     /// The text form: decimal, hex, crockford or base62
     #[arg(long = "as", value_name = "FORM", default_value = "decimal")]
     form: TextForm,
+    /// With --store: the environment that the store is of [env: SNOWLEASE_ENVIRONMENT]
+    #[arg(long, value_name = "NAME", requires = "store")]
+    environment: Option<String>,
     #[command(flatten)]
     target: Target,
 }
@@ -64,11 +69,18 @@ impl Next {
                 })
             }
             Asked::Store(url) => {
+                let environment = match self.environment {
+                    Some(name) => name,
+                    None => std::env::var("SNOWLEASE_ENVIRONMENT").unwrap_or_default(),
+                };
+                let realm = Realm::new(environment.as_str(), None)
+                    .map_err(|error| Usage(format!("--environment {environment:?}: {error}")))?;
                 // The library makes a store where there is none, but does not say so.
-                let format =
-                    stores::open_or_create(&url, &Wanted::default())?.status()?.meta.format;
+                let wanted = Wanted { realm, ..Wanted::default() };
+                let format = stores::open_or_create(&url, &wanted)?.status()?.meta.format;
                 let ids = Connector::new(url)
                     .name("snowlease next")
+                    .environment(environment)?
                     .connect_blocking()
                     .map_err(|error| anyhow!("{}", beside_ticks(&error.to_string(), format)))?;
                 let mut batch = BATCH;

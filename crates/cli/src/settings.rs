@@ -405,13 +405,25 @@ impl Shown {
     }
 }
 
-/// A URL without the user and password in it.
+/// A URL without the user, the password and the options in it.
+///
+/// What is hidden is all up to the last `@`: drivers take a password with `/`, `?` or `@` in it, and
+/// a URL that is refused may be any text. A path of a file is shown as it is.
 pub(crate) fn hide_secrets(text: &str) -> String {
-    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
-    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-    match authority.rsplit_once('@') {
-        Some((_, host)) => format!("{scheme}://***@{host}{path}"),
-        None => text.to_owned(),
+    let is_path = text.starts_with("sqlite:") && !text.starts_with("sqlite://");
+    if is_path || text.starts_with("memory:") {
+        return text.to_owned();
+    }
+    let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
+    let is_scheme = !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric());
+    let scheme = if is_scheme { format!("{scheme}://") } else { String::new() };
+    let (hidden, shown) = match text.rsplit_once('@') {
+        Some((_, host)) => (format!("{scheme}***@"), host),
+        None => (String::new(), text),
+    };
+    match shown.split_once('?') {
+        Some((shown, _)) => format!("{hidden}{shown}?***"),
+        None => format!("{hidden}{shown}"),
     }
 }
 
@@ -421,9 +433,19 @@ mod tests {
 
     #[test]
     fn passwords_in_urls_are_not_shown() {
-        let hidden = hide_secrets("postgres://me:se@cret@db:5432/ids?x=a@b");
-        assert_eq!(hidden, "postgres://***@db:5432/ids?x=a@b");
-        for plain in ["sqlite:a@b.db", "http://h:8700/a@b", "memory:"] {
+        for (url, shown) in [
+            ("postgres://me:se@cret@db:5432/ids", "postgres://***@db:5432/ids"),
+            ("postgres://me:pa/ss@db/ids", "postgres://***@db/ids"),
+            ("postgres://me:se?cret@db/ids", "postgres://***@db/ids"),
+            ("postgres://me@db/ids?password=x", "postgres://***@db/ids?***"),
+            ("etcd://me:pa/ss@h", "etcd://***@h"),
+            ("me:secret@db/ids", "***@db/ids"),
+            ("postgres:me:secret@db", "***@db"),
+            ("http://h:8700/x?token=y", "http://h:8700/x?***"),
+        ] {
+            assert_eq!(hide_secrets(url), shown);
+        }
+        for plain in ["sqlite:a@b.db", "http://h:8700/", "memory:", "etcd://h1:1,h2:2/ids"] {
             assert_eq!(hide_secrets(plain), plain);
         }
     }

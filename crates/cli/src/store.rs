@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use snowlease_core::Tick;
 use snowlease_lease::pool::judging_tick;
-use snowlease_lease::{LeaseStore, Mode, Terms, os, rules};
+use snowlease_lease::{LeaseStore, Mode, StoreStatus, Terms, os, rules};
 use snowlease_service::{look, store_doc, verified_doc};
 use snowlease_wire::{self as wire, FormatDoc, StoreDoc};
 
@@ -362,9 +362,10 @@ impl Quarantine {
                 let sources = self.flags.sources()?;
                 let url = Resolver::new(&sources).store()?.value;
                 let store = stores::adopt(&url)?;
-                let meta = store.status()?.meta;
-                let now =
-                    meta.format.tick_at_ms(os::wall_ms()).context("the floor cannot be told")?;
+                let StoreStatus { meta, pulse_ms, .. } = store.status()?;
+                let now_ms = os::wall_ms();
+                check_clock(now_ms, pulse_ms.unwrap_or(0))?;
+                let now = meta.format.tick_at_ms(now_ms).context("the floor cannot be told")?;
                 let floor = store.quarantine(rules::past_every_window(&meta, now))?;
                 (url, floor, told(meta.format.unix_ms(floor)))
             }
@@ -378,6 +379,18 @@ impl Quarantine {
             "{url} is in quarantine: it grants again from {time} (tick {floor})"
         ))
     }
+}
+
+/// A floor by a clock that is behind keeps out nobody whom it is meant to.
+fn check_clock(now_ms: i64, pulse_ms: i64) -> Result<()> {
+    let behind_ms = pulse_ms.saturating_sub(now_ms);
+    if u128::from(behind_ms.unsigned_abs()) > Terms::SKEW_LIMIT.as_millis() && behind_ms > 0 {
+        bail!(
+            "this machine's clock is {behind_ms} ms behind whoever used the store last: set it, or \
+             ask a service with --server, and try again"
+        );
+    }
+    Ok(())
 }
 
 /// What a store is for and how it stands.

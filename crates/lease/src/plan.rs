@@ -103,7 +103,8 @@ impl Plan {
         PlanHash::of(&self.to_string())
     }
 
-    /// Every generator id that both plans grant, as a pair of ranges; `None` if there is none.
+    /// A generator id that both plans grant, as the two ranges that do; `None` if there is none. A
+    /// range that both have alike is one and the same store's, in two versions of a plan.
     pub fn overlap<'a>(&'a self, other: &'a Plan) -> Option<(&'a PlannedRange, &'a PlannedRange)> {
         let pairs = self
             .ranges
@@ -111,6 +112,7 @@ impl Plan {
             .flat_map(|mine| other.ranges.iter().map(move |theirs| (mine, theirs)));
         pairs
             .into_iter()
+            .filter(|(mine, theirs)| mine != theirs)
             .find(|(mine, theirs)| mine.ids.0 <= theirs.ids.1 && theirs.ids.0 <= mine.ids.1)
     }
 }
@@ -235,6 +237,11 @@ mod tests {
         let apart = plan(vec![range("us", 512, 1023)]).unwrap();
         assert_eq!(one.overlap(&apart), None);
         let shared = plan(vec![range("us", 511, 1023)]).unwrap();
+        // The next version of a plan has another range beside those that stay.
+        let grown = plan(vec![range("eu", 0, 511), range("us", 512, 1023)]).unwrap();
+        assert_eq!(one.overlap(&grown), None);
+        let handed_on = plan(vec![range("de", 0, 511)]).unwrap();
+        assert!(one.overlap(&handed_on).is_some());
         let (mine, theirs) = one.overlap(&shared).unwrap();
         assert_eq!((mine.name.as_str(), theirs.name.as_str()), ("eu", "us"));
     }

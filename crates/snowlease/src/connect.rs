@@ -7,8 +7,8 @@ use std::time::Duration;
 use snowlease_core::clock::nanos;
 use snowlease_core::{Format, Generator};
 use snowlease_lease::{
-    Holder, HolderError, IdClock, Keeper, LeaseStore, NotReady, Realm, RealmError, StoreStatus,
-    Terms, os,
+    Holder, HolderError, IdClock, Keeper, LeaseStore, Meta, NotReady, PlanHash, Realm, RealmError,
+    StoreStatus, Terms, os,
 };
 
 use crate::Ids;
@@ -79,8 +79,9 @@ impl Connector {
         self
     }
 
-    /// The environment this holder belongs to; a store of another one grants it nothing. The store's
-    /// own is taken if none is stated.
+    /// The environment this holder belongs to; a store of another one grants it nothing. A store that
+    /// has one is leased from directly only by those who state it; a service states its own for
+    /// those who do not.
     ///
     /// # Errors
     ///
@@ -88,6 +89,13 @@ impl Connector {
     pub fn environment(mut self, name: impl Into<String>) -> Result<Connector, RealmError> {
         self.realm = Realm::new(name, self.realm.plan())?;
         Ok(self)
+    }
+
+    /// The plan this holder was started with; a store of another one grants it nothing.
+    #[must_use]
+    pub fn plan(mut self, plan: PlanHash) -> Connector {
+        self.realm = self.realm.with_plan(Some(plan));
+        self
     }
 
     /// How long windows are and how often they are renewed.
@@ -129,7 +137,9 @@ impl Connector {
         let until_ns = os::boot_ns().saturating_add(nanos(self.ready_within));
         let holder = self.holder()?;
         let store = self.open(holder.name(), until_ns)?;
-        let format = self.format_of(&*store, until_ns)?;
+        let meta = self.meta_of(&*store, until_ns)?;
+        self.check_environment(&meta)?;
+        let format = meta.format;
         let clock = id_clock();
         let generator = Generator::new(format, Arc::clone(clock) as Arc<_>)
             .with_max_wait(self.max_wait)
@@ -166,11 +176,25 @@ impl Connector {
         Holder::new(name, os::host_name(), process, self.region.as_str())
     }
 
-    /// The store's format, waiting for a store that does not answer yet.
-    fn format_of(&self, store: &dyn LeaseStore, until_ns: u64) -> Result<Format, ConnectError> {
-        let theirs = loop {
+    /// Who leases from a store directly says where it belongs, if the store does: a program without
+    /// a word of configuration never joins production by accident. A service says it for those who
+    /// ask it.
+    fn check_environment(&self, meta: &Meta) -> Result<(), ConnectError> {
+        let of_service = self.url.split_once("://").is_some_and(|(scheme, _)| {
+            scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
+        });
+        let theirs = meta.realm.environment();
+        if of_service || theirs.is_empty() || !self.realm.environment().is_empty() {
+            return Ok(());
+        }
+        Err(ConnectError::Environment { theirs: theirs.to_owned() })
+    }
+
+    /// What the store is for, waiting for a store that does not answer yet.
+    fn meta_of(&self, store: &dyn LeaseStore, until_ns: u64) -> Result<Meta, ConnectError> {
+        let meta = loop {
             match store.status() {
-                Ok(StoreStatus { meta, .. }) => break meta.format,
+                Ok(StoreStatus { meta, .. }) => break meta,
                 Err(outage) if os::boot_ns() >= until_ns => {
                     return Err(NotReady { reason: outage.detail }.into());
                 }
@@ -178,8 +202,10 @@ impl Connector {
             }
         };
         match self.format {
-            Some(ours) if ours != theirs => Err(ConnectError::Format { ours, theirs }),
-            _ => Ok(theirs),
+            Some(ours) if ours != meta.format => {
+                Err(ConnectError::Format { ours, theirs: meta.format })
+            }
+            _ => Ok(meta),
         }
     }
 }
@@ -216,6 +242,16 @@ pub enum ConnectError {
         ours: Format,
         /// What the store has.
         theirs: Format,
+    },
+    /// The store is of an environment, and none was stated. State it, if that is where this program
+    /// belongs.
+    #[error(
+        "the store is of the environment {theirs}: state it with `Connector::environment` if that \
+         is where this program belongs"
+    )]
+    Environment {
+        /// The store's.
+        theirs: String,
     },
     /// No lease was had in time. The text says what stood in the way; try again.
     #[error("no lease in time: {0}")]

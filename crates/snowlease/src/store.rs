@@ -203,8 +203,8 @@ fn shared(
 }
 
 fn without_secrets(url: &str) -> String {
-    match url.rsplit_once('@') {
-        Some((_, host)) => format!("…@{host}"),
-        None => url.to_owned(),
-    }
+    // Options may be secrets too.
+    let shown = url.rsplit_once('@').map_or(url, |(_, host)| host);
+    let shown = shown.split_once('?').map_or(shown, |(shown, _)| shown);
+    if shown == url { url.to_owned() } else { format!("…@{shown}") }
 }

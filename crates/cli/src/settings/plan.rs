@@ -75,7 +75,7 @@ impl PlanFile {
         let text: Text = toml::from_str(text).map_err(|error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             let line = before.matches('\n').count() + 1;
-            format!("line {line}: {}", error.message().replace('\n', " "))
+            format!("line {line}: {}", without_values(&error.message().replace('\n', " ")))
         })?;
         let format = format(&text)?;
         let planned = |(name, range): (&String, &Range)| {
@@ -112,6 +112,14 @@ impl PlanFile {
     /// Where the store of a range is, if the file says.
     pub(crate) fn store(&self, range: &PlannedRange) -> Option<&str> {
         self.ranges.get(&range.name)?.store.as_deref()
+    }
+}
+
+/// What the reader says, without the value that it quotes: it may be the URL of a store.
+fn without_values(message: &str) -> String {
+    match (message.find("string \""), message.rfind('"')) {
+        (Some(begin), Some(end)) => format!("{}text{}", &message[..begin], &message[end + 1..]),
+        _ => message.to_owned(),
     }
 }
 
@@ -170,6 +178,8 @@ mod tests {
         assert!(fault("").contains("no range"), "{}", fault(""));
         assert!(fault("[range.eu]\ngenerators = \"4-3\"").starts_with("range eu: "));
         assert!(fault("[range.eu]\n").starts_with("line 1: "), "{}", fault("[range.eu]\n"));
+        let misplaced = fault("[range]\neu = \"postgres://me:secret@db/ids\"\n");
+        assert!(!misplaced.contains("secret") && misplaced.contains("text"), "{misplaced}");
         assert!(fault("layuot = \"x\"\n").contains("unknown field"));
         assert!(fault("layout = \"x\"\n[range.a]\ngenerators = \"0\"").starts_with("layout: "));
         assert!(fault("tick = \"1\"\n[range.a]\ngenerators = \"0\"").starts_with("tick: "));

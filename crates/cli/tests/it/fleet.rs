@@ -135,3 +135,32 @@ fn a_running_service_takes_what_its_operator_says() {
     ask(&["lease", "drain", "99"]).fails(1, &["range"]);
     ask(&["lease", "drain", "x"]).fails(2, &["x"]);
 }
+
+#[test]
+fn ids_straight_from_a_store_of_an_environment_want_it_stated() {
+    let folder = folder();
+    let init = ["store", "init", "--store", "sqlite:p.db", "--environment", "production"];
+    in_folder(folder.path(), &init).answer();
+    let next = |more: &[&str]| {
+        in_folder(folder.path(), &[&["next", "--store", "sqlite:p.db"], more].concat())
+    };
+    next(&[]).fails(2, &["--environment production"]);
+    next(&["--environment", "staging"]).fails(1, &["production", "staging"]);
+    assert_eq!(next(&["--environment", "production"]).answer().lines().count(), 1);
+}
+
+/// The next version of a plan keeps the ranges that are in use, and hands none of them on.
+#[test]
+fn a_plan_is_checked_against_the_version_before() {
+    let folder = folder();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("ours");
+    let check = |files: &[&str]| {
+        in_folder(folder.path(), &[&["plan", "check", "--offline"], files].concat())
+    };
+    write("old.toml", &PLAN.replace("4096-8191", "4096-6000"));
+    let more = "[range.asia]\ngenerators = \"6001-8191\"\n";
+    write("new.toml", &(PLAN.replace("4096-8191", "4096-6000") + more));
+    check(&["old.toml", "new.toml"]).answer();
+    write("handed-on.toml", &PLAN.replace("range.eu", "range.de"));
+    check(&["old.toml", "handed-on.toml"]).fails(1, &["eu (0-4095)", "de (0-4095)"]);
+}
