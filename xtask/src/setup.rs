@@ -82,8 +82,8 @@ fn is_root() -> bool {
     tool::output(id).is_ok_and(|user| user.trim() == "0")
 }
 
-/// Whether the search path has `program`, or Debian's PostgreSQL; it is not started, since not every
-/// program takes a flag.
+/// Whether the search path has `program`, or Debian's PostgreSQL; it is not started, since not
+/// every program takes a flag.
 fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let versions = fs::read_dir(POSTGRESQL).into_iter().flatten().flatten();

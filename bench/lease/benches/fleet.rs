@@ -255,8 +255,8 @@ fn postgres() {
     assert_eq!(ids.len(), (connections * each + asks * 100) as usize, "an id was granted twice");
 }
 
-/// Windows of 60 s that are renewed every 20 s: the store vanishes at the worst moment, right before
-/// a renewal.
+/// Windows of 60 s that are renewed every 20 s: the store vanishes at the worst moment, right
+/// before a renewal.
 fn outage() {
     let mut cluster = Cluster::start(&Options::single("3.7"));
     make(&cluster, "outage", 7, Format::DEFAULT);

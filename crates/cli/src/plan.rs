@@ -162,8 +162,8 @@ fn apart(one: &PlanFile, other: &PlanFile) -> Result<(), String> {
     }
     match one.overlap(other) {
         Some((mine, theirs)) => Err(format!(
-            "the ranges {} ({}-{}) and {} ({}-{}) have generator ids in common, and would issue the \
-             same ids: move one of them",
+            "the ranges {} ({}-{}) and {} ({}-{}) have generator ids in common, and would \
+             issue the same ids: move one of them",
             mine.name, mine.ids.0, mine.ids.1, theirs.name, theirs.ids.0, theirs.ids.1
         )),
         None => Ok(()),

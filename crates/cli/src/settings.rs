@@ -407,8 +407,8 @@ impl Shown {
 
 /// A URL without the user, the password and the options in it.
 ///
-/// What is hidden is all up to the last `@`: drivers take a password with `/`, `?` or `@` in it, and
-/// a URL that is refused may be any text. A path of a file is shown as it is.
+/// What is hidden is all up to the last `@`: drivers take a password with `/`, `?` or `@` in it,
+/// and a URL that is refused may be any text. A path of a file is shown as it is.
 pub(crate) fn hide_secrets(text: &str) -> String {
     let is_path = text.starts_with("sqlite:") && !text.starts_with("sqlite://");
     if is_path || text.starts_with("memory:") {

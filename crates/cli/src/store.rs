@@ -314,8 +314,8 @@ impl Adopt {
         }
         if meta.realm.environment() != place.realm.environment() {
             bail!(
-                "{url} is of the environment {:?}, and the plan of {:?}: the environment of a store \
-                 never changes",
+                "{url} is of the environment {:?}, and the plan of {:?}: the environment of a \
+                 store never changes",
                 meta.realm.environment(),
                 place.realm.environment()
             );

@@ -1,5 +1,6 @@
 //! Which store a URL names: the one place that knows concrete stores.
 
+use std::env::VarError;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -60,8 +61,8 @@ pub(crate) fn check(url: &str) -> Result<(), Usage> {
     place(url).map(drop)
 }
 
-/// What a store has to be, and is made with; what is `None` or not stated is taken from a store that
-/// is there.
+/// What a store has to be, and is made with; what is `None` or not stated is taken from a store
+/// that is there.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) format: Option<Format>,
@@ -97,7 +98,7 @@ pub(crate) fn open_or_create(url: &str, wanted: &Wanted) -> Result<Arc<dyn Admin
             store
         }
         Place::Etcd(address) => etcd_store(address, wanted, false)?.0,
-        Place::Postgres(address) => postgres_store(&address, wanted)?,
+        Place::Postgres(address) => postgres_store(address, wanted)?,
     };
     check_realm(&store.status()?.meta, &wanted.realm)?;
     Ok(store)
@@ -125,8 +126,9 @@ pub(crate) fn create(url: &str, wanted: &Wanted) -> Result<Arc<dyn Administer>> 
             check_time(format)?;
             let (range, region) = (wanted.range, wanted.region.clone());
             let init = postgres::Init { format, range, region, realm: wanted.realm.clone() };
+            let address = address.or_password(password()?.map(postgres::Secret::new));
             match PostgresStore::init(&address, &init)? {
-                postgres::Initialised::Made => postgres_store(&address, wanted),
+                postgres::Initialised::Made => postgres_store(address, wanted),
                 postgres::Initialised::UpToDate => Err(there_is_one()),
             }
         }
@@ -150,7 +152,7 @@ pub(crate) fn open(url: &str) -> Result<Arc<dyn Administer>> {
         }
         // An operator looks at a store that may have been put back, and is not kept from it.
         Place::Etcd(address) => Ok(etcd_store(address, &any, false)?.0),
-        Place::Postgres(address) => postgres_store(&address, &any),
+        Place::Postgres(address) => postgres_store(address, &any),
     }
 }
 
@@ -168,8 +170,7 @@ fn etcd_store(
     wanted: &Wanted,
     create: bool,
 ) -> Result<(Arc<dyn Administer>, bool)> {
-    let password = std::env::var(PASSWORD).ok().map(etcd::Secret::new);
-    let address = address.or_password(password);
+    let address = address.or_password(password()?.map(etcd::Secret::new));
     let how = etcd::Open {
         create,
         region: wanted.region.clone(),
@@ -186,7 +187,8 @@ fn etcd_store(
     Ok((Arc::new(store), opened.created))
 }
 
-fn postgres_store(address: &postgres::Address, wanted: &Wanted) -> Result<Arc<dyn Administer>> {
+fn postgres_store(address: postgres::Address, wanted: &Wanted) -> Result<Arc<dyn Administer>> {
+    let address = address.or_password(password()?.map(postgres::Secret::new));
     let how = postgres::Open {
         format: wanted.format,
         range: wanted.range,
@@ -195,9 +197,23 @@ fn postgres_store(address: &postgres::Address, wanted: &Wanted) -> Result<Arc<dy
         rollback_guard: wanted.rollback_guard,
         ..postgres::Open::default()
     };
-    let (store, opened) = PostgresStore::open(address, &how)?;
+    let (store, opened) = PostgresStore::open(&address, &how)?;
     warn(&opened.alarms);
     Ok(Arc::new(store))
+}
+
+/// The password of a store, if it is kept outside of the URL.
+fn password() -> Result<Option<String>, Usage> {
+    match std::env::var(PASSWORD) {
+        Ok(empty) if empty.trim().is_empty() => {
+            Err(Usage(format!("{PASSWORD} is empty: give it a value or unset it")))
+        }
+        Ok(password) => Ok(Some(password)),
+        Err(VarError::NotPresent) => Ok(None),
+        Err(VarError::NotUnicode(_)) => {
+            Err(Usage(format!("{PASSWORD} is not UTF-8 text: set it anew")))
+        }
+    }
 }
 
 fn warn(alarms: &[String]) {

@@ -15,7 +15,7 @@ pub(crate) struct Target {
     /// Ask the service at this URL [env: SNOWLEASE_SERVER] [default: http://127.0.0.1:8700]
     #[arg(long, value_name = "URL", conflicts_with = "store")]
     server: Option<String>,
-    /// Open this store instead, sqlite:PATH; it must not be in use by a service
+    /// Open this store instead: one of a fleet, or a file that no service has open
     #[arg(long, value_name = "URL")]
     store: Option<String>,
 }

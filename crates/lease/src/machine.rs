@@ -15,6 +15,7 @@
 //! resume a lost lease from memory, or count the lease's real time from later than the first
 //! sending of the ask that was granted.
 
+mod message;
 mod pace;
 
 use std::time::Duration;
@@ -22,6 +23,7 @@ use std::time::Duration;
 use snowlease_core::clock::nanos;
 use snowlease_core::{Closed, Format, Moment, Tick, TickError, Window};
 
+pub use self::message::{Command, Event, State};
 use self::pace::{Pace, Sent};
 use crate::rules;
 use crate::store::Carries;
@@ -29,68 +31,6 @@ use crate::{
     Acquire, AcquireError, Grant, Holder, Outage, Realm, Release, ReleaseError, Renew, RenewError,
     Renewal, RequestKey, Terms, Token,
 };
-
-/// Where a holder stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Not started, or stopped and released.
-    Idle,
-    /// Wants a lease and never had one.
-    Acquiring,
-    /// Has a lease.
-    Held,
-    /// Has a lease that is being drained, and wants another.
-    Draining,
-    /// Had a lease, lost it, and wants another.
-    Lost,
-}
-
-/// What happened.
-#[derive(Clone, Debug)]
-pub enum Event {
-    /// Ids are wanted from now on.
-    Start,
-    /// Time has passed; see [`Machine::wake_ns`].
-    Wake,
-    /// The store answered [`Command::Acquire`].
-    Acquired(Result<Grant, AcquireError>),
-    /// The store answered [`Command::Renew`].
-    Renewed(Result<Renewal, RenewError>),
-    /// The store answered [`Command::Release`].
-    Released(Result<(), ReleaseError>),
-    /// The generator closed a lease, on [`Command::Close`] or by [`Command::Open`] of another.
-    Closed(Closed),
-    /// No more ids are wanted.
-    Stop,
-}
-
-/// What is to be done, in this order.
-#[derive(Clone, Debug)]
-pub enum Command {
-    /// Ask the store; answer with [`Event::Acquired`].
-    Acquire(Acquire),
-    /// Ask the store; answer with [`Event::Renewed`].
-    Renew(Renew),
-    /// Ask the store; answer with [`Event::Released`].
-    Release(Release),
-    /// Open the generator for a window; if that closes another lease, answer with
-    /// [`Event::Closed`].
-    Open {
-        /// Where it may issue.
-        window: Window,
-        /// Reading of the boot clock from which it may not.
-        deadline_ns: u64,
-    },
-    /// Move the end of the open window.
-    Extend {
-        /// First tick that may not be used.
-        until: Tick,
-        /// Reading of the boot clock from which nothing may be issued.
-        deadline_ns: u64,
-    },
-    /// Close the generator; answer with [`Event::Closed`].
-    Close,
-}
 
 /// A lease that is held.
 #[derive(Clone, Debug)]
@@ -314,8 +254,8 @@ impl Machine {
         Some(Command::Renew(ask.clone()))
     }
 
-    /// The end of a window that lasts from now for the time agreed for a lease of this age, in whole
-    /// ticks: where ticks are long, the next one is had before this one ends.
+    /// The end of a window that lasts from now for the time agreed for a lease of this age, in
+    /// whole ticks: where ticks are long, the next one is had before this one ends.
     fn window_end(&self, now: &Moment, age: Duration) -> Tick {
         let window = self.terms.window_at(age);
         let window_ms = i64::try_from(window.as_millis()).unwrap_or(i64::MAX);

@@ -214,8 +214,8 @@ pub fn past_every_window(meta: &Meta, now: Tick) -> Tick {
 
 /// The floor of a store that has turned out to be an older copy of itself.
 ///
-/// One that lies ahead of every clock that is tolerated stays as it is: since it was set nothing can
-/// have been granted or renewed, so nothing later can have been forgotten.
+/// One that lies ahead of every clock that is tolerated stays as it is: since it was set nothing
+/// can have been granted or renewed, so nothing later can have been forgotten.
 pub fn rolled_back(meta: &Meta, now: Tick) -> Tick {
     if is_quarantined(meta, now) {
         meta.floor

@@ -79,9 +79,9 @@ impl Connector {
         self
     }
 
-    /// The environment this holder belongs to; a store of another one grants it nothing. A store that
-    /// has one is leased from directly only by those who state it; a service states its own for
-    /// those who do not.
+    /// The environment this holder belongs to; a store of another one grants it nothing. A store
+    /// that has one is leased from directly only by those who state it; a service states its
+    /// own for those who do not.
     ///
     /// # Errors
     ///

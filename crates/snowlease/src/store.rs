@@ -150,9 +150,10 @@ fn etcd(_: &str, _: Option<Format>, _: Terms) -> Result<Shared, StoreError> {
 
 #[cfg(feature = "postgres")]
 fn postgres(url: &str, format: Option<Format>, terms: Terms) -> Result<Shared, StoreError> {
-    use snowlease_store_postgres::{Address, Open, OpenError, PostgresStore};
+    use snowlease_store_postgres::{Address, Open, OpenError, PostgresStore, Secret};
 
     let address: Address = url.parse().map_err(|error| StoreError::Open(format!("{error}")))?;
+    let address = address.or_password(std::env::var(PASSWORD).ok().map(Secret::new));
     shared(format!("postgres:{address}"), || {
         let open = Open { format, attempt: terms.attempt(), terms, ..Open::default() };
         let opened = PostgresStore::open(&address, &open);
@@ -170,7 +171,7 @@ fn postgres(_: &str, _: Option<Format>, _: Terms) -> Result<Shared, StoreError> 
 }
 
 /// Where the password of a store may be kept that is not to be part of its URL.
-#[cfg(feature = "etcd")]
+#[cfg(any(feature = "etcd", feature = "postgres"))]
 const PASSWORD: &str = "SNOWLEASE_STORE_PASSWORD";
 
 fn memory(format: Option<Format>) -> Result<Shared, StoreError> {

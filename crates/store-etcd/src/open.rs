@@ -145,7 +145,8 @@ impl EtcdStore {
         if open.inspect {
             core.inspect(status.as_ref(), deadline)?;
         }
-        // What is to be said of a silent pulse is told here once, and refuses asks for leases later.
+        // What is to be said of a silent pulse is told here once, and refuses asks for leases
+        // later.
         let silence = core.judge(connections, pulse).err();
         let mut alarms = core.alarms();
         alarms.extend(silence.map(|error| error.to_string()));

@@ -196,8 +196,8 @@ fn another_cluster_or_an_earlier_term_is_a_restored_one() {
     waits_and_resumes(&restored, &store, floor.max(store.status().unwrap().meta.floor.0));
 }
 
-/// A snapshot that is restored under the same token within seconds has the same cluster id, may have
-/// the same term, and its pulse is alive: only the log is shorter than its revision tells.
+/// A snapshot that is restored under the same token within seconds has the same cluster id, may
+/// have the same term, and its pulse is alive: only the log is shorter than its revision tells.
 #[test]
 fn a_log_that_is_shorter_than_its_revision_tells_is_that_of_a_restored_snapshot() {
     let restored = Restored::new("3.7");
@@ -271,7 +271,8 @@ fn a_quarantine_is_left_alone_by_those_who_come_while_it_lasts_and_after() {
     restored.time.set(floor.0 + 100);
     let (other, _) = restored.open();
     lease(&other, floor.0 + 100);
-    // And so does one that has been away all the time, and sees only now that the cluster went back.
+    // And so does one that has been away all the time, and sees only now that the cluster went
+    // back.
     assert_eq!(other.status().unwrap().meta.floor, floor);
     lease(&store, floor.0 + 200);
     assert_eq!(store.status().unwrap().meta.floor, floor);
