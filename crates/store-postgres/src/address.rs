@@ -105,6 +105,18 @@ impl Address {
     }
 }
 
+impl Address {
+    /// What an operator sets for sessions that our settings do not reach.
+    pub(crate) fn isolation(&self) -> String {
+        let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+        format!(
+            "ALTER ROLE {} IN DATABASE {} SET default_transaction_isolation = 'read committed'",
+            quoted(&self.user),
+            quoted(&self.database)
+        )
+    }
+}
+
 impl FromStr for Address {
     type Err = AddressError;
 

@@ -28,10 +28,11 @@ impl Administer for PostgresStore {
                 match call.run(|all| &all.drain, &[&id, &draining]).await {
                     Ok(rows) if !rows.is_empty() => return Ok(()),
                     Ok(_) => {
-                        let (_, cell) = look_at(&call, generator_id).await?;
+                        let (look, cell) = look_at(&call, generator_id).await?;
                         if rules::drain(&cell, draining).is_none() {
                             return Ok(());
                         }
+                        call.shared.judge_session(&look)?;
                         call.note(locked());
                     }
                     Err(fault) => call.again(fault)?,
@@ -50,7 +51,18 @@ impl Administer for PostgresStore {
     }
 
     fn quarantine(&self, at_least: Tick) -> Result<Tick, Outage> {
-        let shown = self.change(move |schema| sql::raise_floor(schema, at_least.0))?;
+        // What no tick of the format reaches is nothing that can be asked for.
+        let at_least = at_least.min(rules::end(self.meta().format)).0;
+        let by_server = self.link.shared.clock_ms().is_none();
+        let format = self.meta().format;
+        // A clock in place of the server's is nobody's reference: then it is as the operator says.
+        let shown = self.change(move |schema| {
+            if by_server {
+                sql::quarantine(schema, format, at_least)
+            } else {
+                sql::raise_floor(schema, at_least)
+            }
+        })?;
         shown.and_then(|floor| floor.parse().ok()).map(Tick).ok_or_else(|| {
             Outage::unknown("the quarantine was not answered: look at the store's status")
         })
@@ -75,9 +87,10 @@ impl Administer for PostgresStore {
             let rows = call.rows(|all| &all.list, &[&0_i64]).await?;
             let cells = rows.iter().map(row::cell);
             let mut verified = check(&look.meta, cells);
-            if !look.same_timeline {
+            if !look.same_lineage {
                 verified.findings.push(Finding::of_store(
-                    "PostgreSQL goes on on another timeline than the store has recorded (A1)",
+                    "PostgreSQL goes on on another timeline, or with other tables, than the store has \
+                     recorded (A1)",
                 ));
             }
             Ok(verified)
@@ -91,8 +104,8 @@ impl PostgresStore {
         change: impl FnOnce(&crate::address::Schema) -> String,
     ) -> Result<Option<String>, Outage> {
         let schema = &self.link.shared.address.schema;
-        let text = sql::alone(schema, &change(schema));
-        self.link.call(|call| async move { call.text(&text).await })
+        let change = change(schema);
+        self.link.call(|call| async move { call.alone(&change).await })
     }
 }
 

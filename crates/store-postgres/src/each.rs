@@ -1,4 +1,5 @@
-//! Many asks in one statement; those that it leaves out are asked one by one, all at once.
+//! Many asks in one statement; those that it leaves out are asked one by one, all at once. The
+//! answers of all are given at once, so none of these waits long for a row that somebody holds.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -87,10 +88,11 @@ async fn batch<A: Ask>(
             Err(_) => {}
         }
     }
+    let call = call.hurried();
     let mut left = JoinSet::new();
     for (n, ask) in asks.iter().enumerate() {
         if lock(answers)[first + n].is_none() {
-            let (ask, call, meta) = (ask.clone(), call.clone(), Arc::clone(meta));
+            let (ask, call, meta) = (ask.clone(), call.apart(), Arc::clone(meta));
             left.spawn(async move { (n, ask.one(call, meta).await) });
         }
     }
@@ -114,6 +116,7 @@ impl Ask for Acquire {
     }
 
     async fn many(call: &Call, _: &Meta, asks: &[Acquire]) -> Result<Vec<Option<Grant>>, Fault> {
+        call.settle().await.map_err(Fault::tell)?;
         if call.watch().await?.is_some() {
             return Ok(asks.iter().map(|_| None).collect());
         }
@@ -134,6 +137,9 @@ impl Ask for Renew {
     }
 
     async fn many(call: &Call, meta: &Meta, asks: &[Renew]) -> Result<Vec<Option<Renewal>>, Fault> {
+        // If that fails, some may have to be told that the store was put back.
+        let some = |outage| Fault { outage, remedy: Remedy::Again };
+        call.settle().await.map_err(some)?;
         renew::try_renew(call, meta.format, asks).await
     }
 

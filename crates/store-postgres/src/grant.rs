@@ -58,6 +58,7 @@ pub(crate) fn is_possible(format: Format, ask: &Acquire) -> bool {
 pub(crate) async fn acquire(call: &Call, ask: &Acquire) -> Result<Grant, AcquireError> {
     let mut pause = Call::first_pause();
     loop {
+        call.settle().await?;
         match call.watch().await {
             Ok(None) => {}
             Ok(Some(left)) => {
@@ -89,7 +90,7 @@ pub(crate) async fn acquire(call: &Call, ask: &Acquire) -> Result<Grant, Acquire
         match refuse(call, ask).await? {
             Next::Answer(grant) => return Ok(grant),
             Next::AtOnce => {}
-            Next::Later => call.pause(&mut pause).await?,
+            Next::Later => call.pause_for_row(&mut pause).await?,
         }
     }
 }
@@ -197,7 +198,8 @@ async fn refuse(call: &Call, ask: &Acquire) -> Result<Next<Grant>, AcquireError>
     if let Some(ahead_ms) = skew(sent_ms, ask.now_ms.saturating_add(call.age_ms()), look.now_ms) {
         return Err(AcquireError::Skew { ahead_ms });
     }
-    if !look.same_timeline {
+    call.shared.judge_session(&look)?;
+    if !look.same_lineage {
         call.shared.forget();
         return Ok(Next::AtOnce);
     }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use snowlease_core::Tick;
 use snowlease_lease::{Outage, os};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
@@ -23,6 +24,9 @@ use crate::sql;
 
 /// The first and the longest pause before the same is tried again.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(250));
+
+/// How long one of many asks waits for a row that another session holds.
+const ROW_WAIT: Duration = Duration::from_millis(200);
 
 /// The thread with the connection, as the callers see it.
 pub(crate) struct Link {
@@ -40,6 +44,9 @@ pub(crate) struct Call {
     begun_ns: u64,
     attempt: Duration,
     sent: Arc<Mutex<Sent>>,
+    /// Until when it waits for rows that another session holds, on the clock of `begun_ns`; `None`:
+    /// as long as it lasts.
+    rows_until_ns: Option<u64>,
     /// What was in the way the last time.
     trouble: Arc<Mutex<Option<Outage>>>,
 }
@@ -91,6 +98,7 @@ impl Link {
             shared: Arc::clone(&self.shared),
             begun_ns: os::boot_ns(),
             attempt,
+            rows_until_ns: None,
             sent: Arc::default(),
             trouble: Arc::default(),
         };
@@ -180,8 +188,26 @@ impl Call {
             return Ok(None);
         }
         let ready = self.begin().await?;
-        let answer = self.shared.watch(&ready).await;
+        let answer = self.shared.watch(&ready, self.left()).await;
         self.end(&ready, answer)
+    }
+
+    /// Writes the floor that a holder has shown to be needed, if it is not written yet: nothing is
+    /// granted or renewed before. Answers the floor then in force.
+    pub(crate) async fn settle(&self) -> Result<Option<Tick>, Outage> {
+        if self.shared.owed().is_none() {
+            return Ok(None);
+        }
+        let _turn = self.shared.settling.lock().await;
+        // Somebody else may have written it meanwhile.
+        let Some(owed) = self.shared.owed() else { return Ok(None) };
+        let schema = &self.shared.address.schema;
+        let floor = self.alone(&sql::raise_floor(schema, owed.0)).await?;
+        let floor = floor.and_then(|floor| floor.parse().ok()).map(Tick).ok_or_else(|| {
+            Outage::unknown("the quarantine of the store was not answered: ask again")
+        })?;
+        self.shared.settled(owed, floor);
+        Ok(Some(floor))
     }
 
     /// Something is about to be sent.
@@ -238,19 +264,21 @@ impl Call {
         }
     }
 
-    /// As [`rows`](Self::rows), for a change that an operator makes of the store as a whole.
-    pub(crate) async fn text(&self, text: &str) -> Result<Option<String>, Outage> {
+    /// As [`rows`](Self::rows), for a change of the store as a whole.
+    pub(crate) async fn alone(&self, change: &str) -> Result<Option<String>, Outage> {
         let mut pause = Call::first_pause();
-        loop {
-            match self.run_text(text).await {
+        // The session first, so that its making takes no time from the waiting.
+        self.ready().await?;
+        for tried in 0.. {
+            let Some(wait) = sql::lock_wait(tried, self.left()) else { break };
+            let text = sql::alone(&self.shared.address.schema, change, wait);
+            match self.run_text(&text).await {
                 Ok(shown) => return Ok(shown),
                 Err(fault) => self.again(fault)?,
             }
             self.pause(&mut pause).await?;
-            if self.left() < sql::LOCK_WAIT * 3 / 2 {
-                return Err(self.trouble());
-            }
         }
+        Err(self.trouble())
     }
 
     fn sent(&self) -> MutexGuard<'_, Sent> {
@@ -269,6 +297,25 @@ impl Call {
         sleep(time).await;
         *pause = (*pause * 2).min(PAUSES.1);
         Ok(())
+    }
+
+    /// The same for a row that another session holds, or that was changed just now.
+    pub(crate) async fn pause_for_row(&self, pause: &mut Duration) -> Result<(), Outage> {
+        if self.rows_until_ns.is_some_and(|until_ns| os::boot_ns() >= until_ns) {
+            return Err(self.trouble());
+        }
+        self.pause(pause).await
+    }
+
+    /// The same call, which waits for rows that others hold for a moment only.
+    pub(crate) fn hurried(&self) -> Call {
+        let share = u64::try_from(ROW_WAIT.as_nanos()).unwrap_or(u64::MAX);
+        Call { rows_until_ns: Some(os::boot_ns().saturating_add(share)), ..self.clone() }
+    }
+
+    /// The same call for one of many asks, with what is in the way of that one.
+    pub(crate) fn apart(&self) -> Call {
+        Call { trouble: Arc::default(), ..self.clone() }
     }
 
     /// The first pause.

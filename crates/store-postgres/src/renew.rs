@@ -3,19 +3,26 @@
 use snowlease_core::{Format, Tick};
 use snowlease_lease::rules::{self, Decision};
 use snowlease_lease::{Carries, Outage, Renew, RenewError, Renewal, TokenHash};
+use tokio::time::timeout;
 use tokio_postgres::Row;
 
 use crate::fault::Fault;
 use crate::grant::{limit, skew_limit, window};
 use crate::link::Call;
 use crate::row::{self, count, number};
-use crate::sql;
 use crate::store::{Next, locked, look_at};
 
 /// Extends a lease, or says why not.
 pub(crate) async fn renew(call: &Call, format: Format, ask: &Renew) -> Result<Renewal, RenewError> {
     let mut pause = Call::first_pause();
     loop {
+        if let Err(outage) = call.settle().await {
+            // Another holder that knows more than the store stops at once too.
+            return match refuse(call, ask).await {
+                Err(error @ RenewError::RolledBack { .. }) => Err(error),
+                _ => Err(outage.into()),
+            };
+        }
         match try_renew(call, format, std::slice::from_ref(ask)).await {
             Ok(renewals) => {
                 if let Some(renewal) = renewals.into_iter().flatten().next() {
@@ -27,7 +34,7 @@ pub(crate) async fn renew(call: &Call, format: Format, ask: &Renew) -> Result<Re
         match refuse(call, ask).await? {
             Next::Answer(renewal) => return Ok(renewal),
             Next::AtOnce => {}
-            Next::Later => call.pause(&mut pause).await?,
+            Next::Later => call.pause_for_row(&mut pause).await?,
         }
     }
 }
@@ -85,7 +92,7 @@ fn renewal(call: &Call, row: &Row, token: Carries) -> Result<Renewal, Outage> {
 /// Why nothing was extended; or the cell as it stands, if it is the asker's still.
 async fn refuse(call: &Call, ask: &Renew) -> Result<Next<Renewal>, RenewError> {
     let (look, cell) = look_at(call, ask.generator_id).await?;
-    if !look.same_timeline {
+    if !look.same_lineage {
         call.shared.forget();
         return Ok(Next::AtOnce);
     }
@@ -95,16 +102,24 @@ async fn refuse(call: &Call, ask: &Renew) -> Result<Next<Renewal>, RenewError> {
         Renew { until: ask.until.min(limit(&look, window)), now_ms: look.now_ms, ..ask.clone() };
     match rules::renew(&look.meta, &cell, &judged) {
         Err(RenewError::RolledBack { floor }) => {
-            let schema = &call.shared.address.schema;
-            let floor = call.text(&sql::alone(schema, &sql::raise_floor(schema, floor.0))).await?;
-            let floor = floor.and_then(|floor| floor.parse().ok()).map(Tick);
-            let floor = floor.ok_or_else(|| {
-                Outage::unknown("the quarantine of the store was not answered: ask again")
-            })?;
-            call.shared.rolled_back(floor);
+            // The holder stops at once, also if the floor cannot be written now.
+            call.shared.owe(floor);
+            let time = call.left() * 7 / 8;
+            let floor = match timeout(time, call.settle()).await {
+                Ok(Ok(written)) => written.unwrap_or(floor),
+                Ok(Err(_)) => floor,
+                Err(_) => {
+                    call.shared.forget();
+                    floor
+                }
+            };
             Err(RenewError::RolledBack { floor })
         }
         Err(error) => Err(error),
+        Ok(_) if !look.fresh => {
+            call.shared.judge_session(&look)?;
+            Ok(later(call))
+        }
         Ok(Decision::Keep(_)) => {
             // It is written as it stands, so that what is answered is as durable as a renewal.
             let token = cell.token.as_bytes().as_slice();

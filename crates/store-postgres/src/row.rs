@@ -12,13 +12,15 @@ pub(crate) struct Look {
     /// The server's clock, Unix ms.
     pub(crate) now_ms: i64,
     /// The history that was recorded goes on.
-    pub(crate) same_timeline: bool,
+    pub(crate) same_lineage: bool,
+    /// A statement that writes may be sent over such a session.
+    pub(crate) fresh: bool,
 }
 
 impl Look {
     pub(crate) fn read(row: &Row) -> Result<Look, Outage> {
-        let same_timeline = get(row, "same_timeline")?;
-        Ok(Look { meta: meta(row)?, now_ms: get(row, "now_ms")?, same_timeline })
+        let (same_lineage, fresh) = (get(row, "same_lineage")?, get(row, "fresh")?);
+        Ok(Look { meta: meta(row)?, now_ms: get(row, "now_ms")?, same_lineage, fresh })
     }
 
     /// The tick of the server's clock; of a clock that is outside of the format, the nearest.

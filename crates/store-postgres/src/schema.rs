@@ -101,7 +101,8 @@ pub(crate) fn create(schema: &Schema) -> String {
         plan text,
         previous_plan text,
         system_id bigint NOT NULL,
-        timeline bigint NOT NULL
+        timeline bigint NOT NULL,
+        cells_oid bigint NOT NULL
     );
     CREATE TABLE {schema}.cells (
         generator_id bigint PRIMARY KEY,
@@ -132,17 +133,24 @@ pub(crate) fn create(schema: &Schema) -> String {
 /// Fills a store that was just made. Parameters: layout, tick length, epoch, fingerprint, first and
 /// last generator id, region, environment, plan.
 pub(crate) fn fill(schema: &Schema) -> [String; 2] {
+    let cells_oid = cells_oid(schema);
     [
         format!(
             "INSERT INTO {schema}.meta (layout, tick_ms, epoch_ms, fingerprint, first_id, last_id,
-                    region, environment, plan, system_id, timeline)
-             SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, {SYSTEM_ID}, {TIMELINE}"
+                    region, environment, plan, system_id, timeline, cells_oid)
+             SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, {SYSTEM_ID}, {TIMELINE},
+                    {cells_oid}"
         ),
         format!(
             "INSERT INTO {schema}.cells (generator_id, format)
              SELECT id, $3 FROM generate_series($1::bigint, $2::bigint) AS id"
         ),
     ]
+}
+
+/// The identity of the table of cells: tables that are made anew from a dump have another.
+pub(crate) fn cells_oid(schema: &Schema) -> String {
+    format!("'{schema}.cells'::pg_catalog.regclass::oid::bigint")
 }
 
 /// The identity of the cluster: made by `initdb`, kept by every copy.

@@ -65,24 +65,25 @@ pub(crate) struct Statements {
 }
 
 /// Connects to the first server that is a primary, and to none that goes back behind the lineage
-/// that was seen last while there is a better one: it may be a primary that was left behind. If
-/// there is no primary, the first reason that nothing but a person can remove is told, or else the
-/// last one.
+/// that was seen: it is a primary that was left behind, and the one that took its place may grant
+/// the same. If there is no primary, this is told, or else the first reason that nothing but a
+/// person can remove, or else the last one.
 pub(crate) async fn connect(
     address: &Address,
     seen: Option<Facts>,
     limit: Duration,
 ) -> Result<(Session, Facts), Fault> {
     let each = limit / u32::try_from(address.servers.len()).unwrap_or(1).max(1);
-    let mut told: Option<Fault> = None;
-    let mut behind = None;
+    let (mut told, mut behind): (Option<Fault>, Option<Fault>) = (None, None);
     for server in &address.servers {
         let fault = match timeout(each, one(address, server, limit)).await {
-            Ok(Ok((session, facts))) if seen.is_some_and(|seen| facts.is_behind(seen)) => {
-                behind.get_or_insert((session, facts));
-                continue;
-            }
-            Ok(Ok(session)) => return Ok(session),
+            Ok(Ok((session, facts))) => match seen.filter(|seen| facts.is_behind(*seen)) {
+                None => return Ok((session, facts)),
+                Some(seen) => {
+                    behind = Some(left_behind(server, facts, seen));
+                    continue;
+                }
+            },
             Ok(Err(fault)) => fault,
             Err(_) => Fault {
                 outage: Outage::unavailable(format!(
@@ -97,11 +98,18 @@ pub(crate) async fn connect(
             told = Some(fault);
         }
     }
-    match (behind, told) {
-        (Some(session), _) => Ok(session),
-        (None, Some(fault)) => Err(fault),
-        (None, None) => Err(Fault::tell(Outage::unavailable("the URL names no server"))),
-    }
+    Err(behind
+        .or(told)
+        .unwrap_or_else(|| Fault::tell(Outage::unavailable("the URL names no server"))))
+}
+
+fn left_behind(server: &Server, facts: Facts, seen: Facts) -> Fault {
+    Fault::tell(Outage::unavailable(format!(
+        "PostgreSQL at {} is on timeline {}, and timeline {} of this cluster was seen: stop this \
+         server; or, if it was restored on purpose, tell the store with `snowlease store \
+         quarantine` and restart this process; nothing was changed",
+        server.name, facts.timeline, seen.timeline
+    )))
 }
 
 impl Facts {

@@ -1,5 +1,6 @@
 //! What all calls share: the session of the moment, and what was found when it was made.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use tokio_postgres::types::ToSql;
 
 use crate::address::Address;
 use crate::error::OpenError;
-use crate::fault::Fault;
+use crate::fault::{Fault, Remedy};
 use crate::open::Clock;
 use crate::row::{self, Look};
 use crate::schema::{self, Kind};
@@ -27,11 +28,15 @@ pub(crate) struct Shared {
     clock: Option<Clock>,
     guard: Mutex<PulseGuard>,
     found: Mutex<Found>,
-    /// Of the session before.
+    /// The latest history that a session had: it is never gone back behind.
     seen: Mutex<Option<Facts>>,
+    /// The floor that a holder has shown to be needed, until it is written.
+    owed: Mutex<Option<Tick>>,
     current: Mutex<Option<Arc<Ready>>>,
     /// Held by whoever makes the next session.
     connecting: tokio::sync::Mutex<()>,
+    /// Held by whoever writes the floor that is owed.
+    pub(crate) settling: tokio::sync::Mutex<()>,
 }
 
 /// A session that is ready for grants.
@@ -46,8 +51,21 @@ pub(crate) struct Ready {
 struct Found {
     /// Of the server of the moment.
     server: Vec<String>,
-    /// What has happened since the store was opened.
-    events: Vec<String>,
+    /// What has happened since the store was opened, the last of each kind.
+    events: BTreeMap<Event, String>,
+}
+
+/// What a person is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// The store goes on elsewhere.
+    Lineage,
+    /// A holder knew more.
+    RolledBack,
+    /// Nobody has used the store for long.
+    Silence,
+    /// The server's clock was set.
+    Skew,
 }
 
 impl Shared {
@@ -59,8 +77,10 @@ impl Shared {
             guard: Mutex::new(guard),
             found: Mutex::default(),
             seen: Mutex::default(),
+            owed: Mutex::default(),
             current: Mutex::default(),
             connecting: tokio::sync::Mutex::default(),
+            settling: tokio::sync::Mutex::default(),
         }
     }
 
@@ -92,7 +112,7 @@ impl Shared {
         }
         let statements = session.prepare(&self.texts).await?;
         let ready = Arc::new(Ready { session, statements });
-        self.look_over(&ready, facts, seen).await?;
+        self.look_over(&ready, facts, limit).await?;
         *lock(&self.seen) = Some(facts);
         *lock(&self.current) = Some(Arc::clone(&ready));
         Ok(ready)
@@ -115,9 +135,40 @@ impl Shared {
         *lock(&self.current) = None;
     }
 
+    /// Whether a statement may have changed nothing because of the session that it was sent over.
+    pub(crate) fn judge_session(&self, look: &Look) -> Result<(), Outage> {
+        if look.fresh {
+            return Ok(());
+        }
+        Err(Outage::unavailable(format!(
+            "a pooler gives out sessions of another isolation than read committed, in which a \
+             grant does not see a freeze or quarantine that it had to wait for: run `{}` and have \
+             the pooler connect anew (PgBouncer: RECONNECT); nothing was changed",
+            self.address.isolation()
+        )))
+    }
+
+    /// A holder knows more than the store: nothing is granted or renewed before this floor is
+    /// written.
+    pub(crate) fn owe(&self, floor: Tick) {
+        let mut owed = lock(&self.owed);
+        *owed = (*owed).max(Some(floor));
+    }
+
+    /// The floor that is to be written.
+    pub(crate) fn owed(&self) -> Option<Tick> {
+        *lock(&self.owed)
+    }
+
     /// A holder knew more than the store, which is in quarantine since.
-    pub(crate) fn rolled_back(&self, floor: Tick) {
-        self.event(format!(
+    pub(crate) fn settled(&self, owed: Tick, floor: Tick) {
+        let mut still = lock(&self.owed);
+        // A higher one may have come meanwhile.
+        if still.is_some_and(|still| still <= owed) {
+            *still = None;
+        }
+        drop(still);
+        self.event(Event::RolledBack, format!(
             "a holder knew a later state of its lease than the store: it was put back to an older \
              state; {}",
             quarantined(floor)
@@ -126,20 +177,23 @@ impl Shared {
 
     /// Whether this is the store that it was: the same history of the same cluster, and not an
     /// older state of it.
-    async fn look_over(
-        &self,
-        ready: &Ready,
-        facts: Facts,
-        seen: Option<Facts>,
-    ) -> Result<(), Fault> {
+    async fn look_over(&self, ready: &Ready, facts: Facts, limit: Duration) -> Result<(), Fault> {
         let look = self.look(ready).await?;
-        let recorded = format!("SELECT system_id, timeline FROM {}.meta", self.address.schema);
+        let schema = &self.address.schema;
+        let recorded = format!(
+            "SELECT system_id, timeline, cells_oid = {} AS same_table FROM {schema}.meta",
+            schema::cells_oid(schema)
+        );
         let row = one(ready.session.query(&recorded).await?, &self.address)?;
         let system_id: i64 = row::get(&row, "system_id").map_err(Fault::tell)?;
         let timeline: i64 = row::get(&row, "timeline").map_err(Fault::tell)?;
+        let same_table: bool = row::get(&row, "same_table").map_err(Fault::tell)?;
         self.describe(facts);
-        if (system_id, timeline) != (facts.system_id, facts.timeline) {
-            let what = if system_id == facts.system_id {
+        let same_cluster = system_id == facts.system_id;
+        if !same_cluster || timeline != facts.timeline || !same_table {
+            let what = if same_cluster && timeline == facts.timeline {
+                "the store's tables were made anew: they were restored from a dump".to_owned()
+            } else if same_cluster {
                 format!(
                     "PostgreSQL goes on from timeline {timeline} on timeline {}: a standby was \
                      promoted or a backup restored",
@@ -149,30 +203,13 @@ impl Shared {
                 "the store was moved to another PostgreSQL cluster".to_owned()
             };
             let raise = |at_least| sql::follow_lineage(&self.address.schema, at_least);
-            if let Some(floor) = self.quarantine(ready, &look, raise).await? {
-                self.event(format!("{what}; {}", quarantined(floor)));
+            if let Some(floor) = self.quarantine(ready, &look, limit, raise).await? {
+                self.event(Event::Lineage, format!("{what}; {}", quarantined(floor)));
             }
             // What may have been forgotten is waited for now, however silent the pulse.
             return Ok(());
         }
-        if let Some(seen) = seen
-            && facts.is_behind(seen)
-        {
-            let raise = |at_least| sql::raise_floor(&self.address.schema, at_least);
-            if let Some(floor) = self.quarantine(ready, &look, raise).await? {
-                self.event(format!(
-                    "PostgreSQL at {} is on timeline {}, and was on {} before: it is an older \
-                     copy, or a primary that was left behind; if it is the latter, stop it now; \
-                     {}",
-                    ready.session.server,
-                    facts.timeline,
-                    seen.timeline,
-                    quarantined(floor)
-                ));
-            }
-            return Ok(());
-        }
-        self.take_pulse(ready, &look).await
+        self.take_pulse(ready, &look, limit).await
     }
 
     fn describe(&self, facts: Facts) {
@@ -200,24 +237,39 @@ impl Shared {
         &self,
         ready: &Ready,
         look: &Look,
+        limit: Duration,
         raise: impl FnOnce(u64) -> String,
     ) -> Result<Option<Tick>, Fault> {
         let floor = rules::past_every_window(&look.meta, look.now());
-        let text = sql::alone(&self.address.schema, &raise(floor.0));
-        let floor = ready.session.query_text(&text).await?;
-        Ok(floor.and_then(|floor| floor.parse().ok()).map(Tick))
+        let (change, begun_ns) = (raise(floor.0), os::boot_ns());
+        let left =
+            || limit.saturating_sub(Duration::from_nanos(os::boot_ns().saturating_sub(begun_ns)));
+        let mut tried = 0;
+        loop {
+            let wait = sql::lock_wait(tried, left()).unwrap_or(sql::LOCK_WAIT);
+            let text = sql::alone(&self.address.schema, &change, wait);
+            tried += 1;
+            match ready.session.query_text(&text).await {
+                Ok(floor) => return Ok(floor.and_then(|floor| floor.parse().ok()).map(Tick)),
+                Err(fault)
+                    if fault.remedy == Remedy::Again && sql::lock_wait(tried, left()).is_some() => {
+                }
+                Err(fault) => return Err(fault),
+            }
+        }
     }
 
-    async fn take_pulse(&self, ready: &Ready, look: &Look) -> Result<(), Fault> {
+    async fn take_pulse(&self, ready: &Ready, look: &Look, limit: Duration) -> Result<(), Fault> {
         let (pulse_ms, now_ms) = self.pulse(ready).await?;
         let verdict = lock(&self.guard).connected(trace(pulse_ms, look), now_ms, os::boot_ns());
-        self.act(ready, look, verdict).await.map(drop)
+        self.act(ready, look, limit, verdict).await.map(drop)
     }
 
     async fn act(
         &self,
         ready: &Ready,
         look: &Look,
+        limit: Duration,
         verdict: Verdict,
     ) -> Result<Option<Duration>, Fault> {
         match verdict {
@@ -225,26 +277,32 @@ impl Shared {
             Verdict::Watch { left, .. } => Ok(Some(left)),
             // The pulse was written by the server's clock, so that clock was set.
             Verdict::Skew { ahead_ms } => {
-                self.event(format!(
-                    "the clock of PostgreSQL is {ahead_ms} ms ahead of what it was when leases \
+                self.event(
+                    Event::Skew,
+                    format!(
+                        "the clock of PostgreSQL is {ahead_ms} ms ahead of what it was when leases \
                      were granted last: set it"
-                ));
+                    ),
+                );
                 Ok(Some(Duration::ZERO))
             }
             Verdict::Warn { silent } => {
-                self.event(format!(
-                    "nobody has used the store for {} s: if it was restored from a copy, run \
+                self.event(
+                    Event::Silence,
+                    format!(
+                        "nobody has used the store for {} s: if it was restored from a copy, run \
                      `snowlease store quarantine` now",
-                    silent.as_secs()
-                ));
+                        silent.as_secs()
+                    ),
+                );
                 Ok(None)
             }
             Verdict::Quarantine { silent } => {
                 let raise = |at_least| sql::raise_floor(&self.address.schema, at_least);
-                let floor = self.quarantine(ready, look, raise).await?;
+                let floor = self.quarantine(ready, look, limit, raise).await?;
                 lock(&self.guard).quarantined();
                 if let Some(floor) = floor {
-                    self.event(format!(
+                    self.event(Event::Silence, format!(
                         "nobody has used the store for {} s and no holder vouches for it: it may \
                          be an older copy of itself; {}",
                         silent.as_secs(),
@@ -270,24 +328,25 @@ impl Shared {
     }
 
     /// Looks at it. Whether leases may be granted now; if not, for how long not at least.
-    pub(crate) async fn watch(&self, ready: &Ready) -> Result<Option<Duration>, Fault> {
+    pub(crate) async fn watch(
+        &self,
+        ready: &Ready,
+        limit: Duration,
+    ) -> Result<Option<Duration>, Fault> {
         let look = self.look(ready).await?;
         let (pulse_ms, now_ms) = self.pulse(ready).await?;
         let verdict = lock(&self.guard).look(trace(pulse_ms, &look), now_ms, os::boot_ns());
-        self.act(ready, &look, verdict).await
+        self.act(ready, &look, limit, verdict).await
     }
 
-    fn event(&self, what: String) {
-        let mut found = lock(&self.found);
-        if !found.events.contains(&what) {
-            found.events.push(what);
-        }
+    fn event(&self, kind: Event, what: String) {
+        lock(&self.found).events.insert(kind, what);
     }
 
     /// What people should know of.
     pub(crate) fn alarms(&self) -> Vec<String> {
         let found = lock(&self.found);
-        found.server.iter().chain(&found.events).cloned().collect()
+        found.server.iter().chain(found.events.values()).cloned().collect()
     }
 }
 

@@ -10,15 +10,21 @@
 //!   which is judged on the row as it is when it is written. A statement that changes nothing has
 //!   decided nothing: why is found out afterwards, by the rules themselves.
 //! * What an operator changes in `meta` is changed behind a lock of `cells` that keeps every writer
-//!   out. A writer takes its lock of the table before it takes its snapshot, so it sees either the
-//!   state before and ends before the change, or the state after.
+//!   out. In READ COMMITTED a writer takes its lock of the table before it takes its snapshot, so it
+//!   sees either the state before and ends before the change, or the state after. Each writes
+//!   nothing under another isolation, where a writer that had to wait would judge what was: a pooler
+//!   may hand us a session that our settings have not reached.
 //! * The transaction syncs its commit whatever the server, the database or the user have set.
-//! * The timeline is compared in each, so that no pooler can put another server in between.
+//! * The timeline and the table are compared in each, so that no pooler can put another server in
+//!   between, and nobody an older table.
 
 use std::time::Duration;
 
+use snowlease_core::Format;
+use snowlease_lease::Terms;
+
 use crate::address::Schema;
-use crate::schema::TIMELINE;
+use crate::schema::{SYSTEM_ID, TIMELINE, cells_oid};
 
 /// The server's clock in Unix ms, unless a parameter gives another one.
 fn now(parameter: &str) -> String {
@@ -33,6 +39,9 @@ fn now(parameter: &str) -> String {
 const DURABLE: &str = "pg_catalog.set_config('synchronous_commit', \
     CASE pg_catalog.current_setting('synchronous_commit') WHEN 'remote_apply' \
     THEN 'remote_apply' ELSE 'on' END, true)";
+
+/// Whether a writer that had to wait for the lock of the table sees what was changed meanwhile.
+const FRESH: &str = "pg_catalog.current_setting('transaction_isolation') = 'read committed'";
 
 /// The texts of all statements for one schema.
 #[derive(Debug)]
@@ -54,11 +63,12 @@ const CELL: &str = "c.generator_id, c.until_tick, c.draining, c.from_tick, c.seq
     c.granted_at_ms, c.format, c.token, c.holder, c.machine, c.process, c.region";
 
 /// The columns of the row about the store, as `row.rs` reads them.
-fn meta() -> String {
+fn meta(schema: &Schema) -> String {
     format!(
         "m.layout, m.tick_ms, m.epoch_ms, m.fingerprint, m.first_id, m.last_id, m.mode, \
          m.floor_tick, m.longest_window, m.region AS store_region, m.environment, m.plan, \
-         m.previous_plan, m.timeline = {TIMELINE} AS same_timeline"
+         m.previous_plan, m.timeline = {TIMELINE} AND m.cells_oid = {} AS same_lineage, {FRESH} AS fresh",
+        cells_oid(schema)
     )
 }
 
@@ -79,7 +89,7 @@ impl Texts {
             ),
             longer: format!(
                 "UPDATE {schema}.meta SET longest_window = $1 \
-                  WHERE longest_window < $1 AND {DURABLE} <> ''"
+                  WHERE longest_window < $1 AND {FRESH} AND {DURABLE} <> ''"
             ),
             list: format!(
                 "SELECT {CELL} FROM {schema}.cells c WHERE seq >= $1 ORDER BY generator_id"
@@ -127,8 +137,8 @@ fn grant(schema: &Schema) -> String {
        AND a.window_ticks <= m.longest_window
        AND abs(a.now_ms - t.now_ms) <= $16::bigint
        AND (t.now_ms - m.epoch_ms) / m.tick_ms + a.window_ticks + $17::bigint > a.from_tick
-       AND m.timeline = {TIMELINE}
-       AND t.durable <> ''
+       AND m.timeline = {TIMELINE} AND m.cells_oid = c.tableoid::bigint
+       AND t.durable <> '' AND {FRESH}
        AND NOT EXISTS (SELECT FROM {schema}.cells k WHERE k.token = a.token)
     RETURNING a.number, c.generator_id, c.from_tick, c.until_tick, c.seq, t.now_ms"
     )
@@ -149,7 +159,8 @@ fn confirm(schema: &Schema) -> String {
     UPDATE {schema}.cells c SET changed_at_ms = c.changed_at_ms
       FROM turn t, {schema}.meta m
      WHERE c.generator_id = t.generator_id AND c.token = $1::bytea AND t.durable <> ''
-       AND m.timeline = {TIMELINE}
+       AND {FRESH}
+       AND m.timeline = {TIMELINE} AND m.cells_oid = c.tableoid::bigint
     RETURNING c.generator_id, c.from_tick, c.until_tick, c.seq, c.draining, t.now_ms"
     )
 }
@@ -184,8 +195,8 @@ fn renew(schema: &Schema) -> String {
            > c.until_tick
        AND m.floor_tick <= c.until_tick
        AND a.window_ticks <= m.longest_window
-       AND m.timeline = {TIMELINE}
-       AND t.durable <> ''
+       AND m.timeline = {TIMELINE} AND m.cells_oid = c.tableoid::bigint
+       AND t.durable <> '' AND {FRESH}
     RETURNING a.number, c.until_tick, c.seq, c.draining, t.now_ms"
     )
 }
@@ -207,7 +218,7 @@ fn release(schema: &Schema) -> String {
       FROM held h
      WHERE c.generator_id = h.generator_id AND c.token IN ($2::bytea, $3::bytea)
        AND c.seq >= $4::bigint AND $5::bigint BETWEEN c.from_tick AND c.until_tick
-       AND h.durable <> ''
+       AND h.durable <> '' AND {FRESH}
     RETURNING c.seq"
     )
 }
@@ -226,6 +237,7 @@ fn drain(schema: &Schema) -> String {
     UPDATE {schema}.cells c SET draining = $2, seq = c.seq + 1
       FROM held h
      WHERE c.generator_id = h.generator_id AND c.draining <> $2 AND h.durable <> ''
+       AND {FRESH}
     RETURNING c.seq"
     )
 }
@@ -234,7 +246,7 @@ fn drain(schema: &Schema) -> String {
 ///
 /// 1: generator id. 2: the clock.
 fn look(schema: &Schema) -> String {
-    let (now, meta) = (now("$2"), meta());
+    let (now, meta) = (now("$2"), meta(schema));
     format!(
         "SELECT {CELL}, {meta}, {now} AS now_ms
            FROM {schema}.meta m LEFT JOIN {schema}.cells c ON c.generator_id = $1::bigint"
@@ -245,7 +257,7 @@ fn look(schema: &Schema) -> String {
 ///
 /// 1: the token. 2: the clock.
 fn pool(schema: &Schema) -> String {
-    let (now, meta) = (now("$2"), meta());
+    let (now, meta) = (now("$2"), meta(schema));
     format!(
         "SELECT {meta}, {now} AS now_ms,
                 EXISTS (SELECT FROM {schema}.cells c WHERE c.token = $1::bytea) AS mine,
@@ -258,13 +270,25 @@ fn pool(schema: &Schema) -> String {
 /// How long such a change waits for the grants under way before it makes room for others.
 pub(crate) const LOCK_WAIT: Duration = Duration::from_millis(200);
 
+/// How long it waits from the second time on: longer than it takes PostgreSQL to end a vacuum of its
+/// own that is in the way (`deadlock_timeout`, one second).
+const LONG_LOCK_WAIT: Duration = Duration::from_millis(1_300);
+
+/// How long a change waits that was tried so often before and has so much time left; `None`: it
+/// could not end in time.
+pub(crate) fn lock_wait(tried: u32, left: Duration) -> Option<Duration> {
+    let most = if tried == 0 { LOCK_WAIT } else { LONG_LOCK_WAIT };
+    (left >= LOCK_WAIT * 3 / 2).then(|| most.min(left * 2 / 3))
+}
+
 /// Changes the row about the store, in one message and one transaction, while no grant or renewal
-/// is under way.
-pub(crate) fn alone(schema: &Schema, change: &str) -> String {
+/// is under way; what these have written is seen, also in a session of another isolation.
+pub(crate) fn alone(schema: &Schema, change: &str, wait: Duration) -> String {
     format!(
-        "SET LOCAL lock_timeout = {}; SELECT {DURABLE};
+        "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+         SET LOCAL lock_timeout = {}; SELECT {DURABLE};
          LOCK TABLE {schema}.cells IN SHARE MODE; {change}",
-        LOCK_WAIT.as_millis()
+        wait.as_millis()
     )
 }
 
@@ -276,14 +300,32 @@ pub(crate) fn raise_floor(schema: &Schema, at_least: u64) -> String {
     )
 }
 
+/// The same, and past every window that may be forgotten, by the server's clock: unless a quarantine
+/// is in force and no more than that is asked for.
+pub(crate) fn quarantine(schema: &Schema, format: Format, at_least: u64) -> String {
+    let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let usual = format.ticks_in_ms(ms(Terms::DEFAULT.window()));
+    let skew = format.ticks_in_ms(ms(Terms::SKEW_LIMIT * 2));
+    let now = now("NULL");
+    format!(
+        "UPDATE {schema}.meta SET floor_tick = greatest(floor_tick, {at_least}, \
+         (SELECT max(until_tick) FROM {schema}.cells WHERE NOT draining), \
+         (SELECT now_tick + greatest(longest_window, {usual}) + {skew} + 1 \
+            FROM (SELECT ({now} - epoch_ms) / tick_ms AS now_tick) AS clock \
+           WHERE {at_least} > floor_tick OR floor_tick <= now_tick + {skew})) \
+         RETURNING floor_tick"
+    )
+}
+
 /// The same if the lineage is another one than was recorded, which is then recorded too.
 pub(crate) fn follow_lineage(schema: &Schema, at_least: u64) -> String {
-    use crate::schema::SYSTEM_ID;
+    let cells_oid = cells_oid(schema);
     format!(
         "UPDATE {schema}.meta SET floor_tick = greatest(floor_tick, {at_least}, \
          (SELECT max(until_tick) FROM {schema}.cells WHERE NOT draining)), \
-         system_id = {SYSTEM_ID}, timeline = {TIMELINE} \
-         WHERE (system_id, timeline) IS DISTINCT FROM ({SYSTEM_ID}, {TIMELINE}) \
+         system_id = {SYSTEM_ID}, timeline = {TIMELINE}, cells_oid = {cells_oid} \
+         WHERE (system_id, timeline, cells_oid) \
+         IS DISTINCT FROM ({SYSTEM_ID}, {TIMELINE}, {cells_oid}) \
          RETURNING floor_tick"
     )
 }

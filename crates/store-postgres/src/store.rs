@@ -161,8 +161,9 @@ async fn release(call: &Call, ask: &Release) -> Result<(), ReleaseError> {
         match call.run(|all| &all.release, &[&id, &token, &next, &seq, &unused]).await {
             Ok(rows) if !rows.is_empty() => return Ok(()),
             Ok(_) => {
-                let (_, cell) = look_at(call, ask.generator_id).await?;
+                let (look, cell) = look_at(call, ask.generator_id).await?;
                 rules::release(&cell, ask)?;
+                call.shared.judge_session(&look)?;
                 call.note(locked());
             }
             Err(fault) => call.again(fault)?,

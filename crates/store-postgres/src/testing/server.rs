@@ -268,6 +268,21 @@ impl Server {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
+    /// Writes everything in a database into a file.
+    pub fn dump(&self, database: &str) -> PathBuf {
+        let file = self.folder.path().join(format!("{database}.sql"));
+        let mut dump = program("pg_dump");
+        run(dump.args(["--dbname", &self.conninfo(database), "--file"]).arg(&file));
+        file
+    }
+
+    /// Runs what such a file says.
+    pub fn load(&self, database: &str, file: &Path) {
+        let mut psql = program("psql");
+        psql.args(["--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1"]);
+        run(psql.args(["--dbname", &self.conninfo(database), "--file"]).arg(file));
+    }
+
     /// Begins to run SQL in a session of its own, which ends with what is answered.
     pub fn begin(&self, database: &str, sql: &str) -> Session {
         Session(spawn(self.psql(database, sql)).unwrap())

@@ -372,8 +372,6 @@ fn settings_of_others_do_not_weaken_a_grant() {
             });
         }
     });
-    assert_eq!(
-        store.quarantine(Tick(5)).unwrap().0,
-        store.list().unwrap().iter().map(|entry| entry.until.0).max().unwrap()
-    );
+    let last = store.list().unwrap().iter().map(|entry| entry.until).max().unwrap();
+    assert!(store.quarantine(Tick(5)).unwrap() >= last);
 }

@@ -261,10 +261,41 @@ fn another_timeline_is_noticed_inside_of_a_session() {
     server.sql("ids", switch);
     let refused = clock.try_acquire(&store);
     assert!(matches!(refused, Err(AcquireError::Quarantined { .. })), "{refused:?}");
+    // Of each kind the last one is told, however often it happens.
+    let alarms = store.status().unwrap().alarms;
+    assert_eq!(alarms.iter().filter(|alarm| alarm.contains("timeline")).count(), 1, "{alarms:?}");
+}
+
+/// The cluster and its timeline stay the same then; a store that is open and one that is opened
+/// later notice it both.
+#[test]
+fn a_dump_restored_into_the_same_cluster_is_quarantined() {
+    for warm in [true, false] {
+        let clock = Ahead::default();
+        let server = server(Kind::default(), 8);
+        let (store, _) = clock.open(&server.url());
+        let known = clock.lease(&store);
+        let dump = server.dump("ids");
+        let lost = clock.lease(&store);
+        server.sql("ids", "DROP SCHEMA snowlease CASCADE");
+        server.load("ids", &dump);
+        assert_eq!(held(&server), 1);
+        let store = if warm {
+            rolled_back(store.renew(&clock.renewal(&known)));
+            store
+        } else {
+            drop(store);
+            let (store, opened) = clock.open(&server.url());
+            let told = opened.alarms.iter().any(|alarm| alarm.contains("restored from a dump"));
+            assert!(told, "{opened:?}");
+            store
+        };
+        clock.is_quarantined(&server.url(), &store, &[&known, &lost]);
+    }
 }
 
 /// A primary that was left behind is passed over while there is the one that took its place, and
-/// quarantined when there is none.
+/// not used when there is none.
 #[test]
 fn a_primary_that_was_left_behind_is_not_gone_back_to() {
     let clock = Ahead::default();
@@ -288,8 +319,36 @@ fn a_primary_that_was_left_behind_is_not_gone_back_to() {
     assert_ne!(new.ask("ids", rows), before);
     assert_eq!(old.ask("ids", rows), "1");
     new.stop();
+    // Who has seen its successor uses it no more, however often it is asked.
+    let told = |outage: &Outage| {
+        assert!(!outage.unknown && outage.detail.contains("stop this server"), "{outage}");
+        assert!(outage.detail.contains("timeline 2 of this cluster was seen"), "{outage}");
+    };
+    for _ in 0..2 {
+        match clock.try_acquire(&store) {
+            Err(AcquireError::Outage(outage)) => told(&outage),
+            other => panic!("{other:?}"),
+        }
+        match store.renew(&clock.renewal(&known)) {
+            Err(RenewError::Outage(outage)) => told(&outage),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(old.ask("ids", rows), "1");
+    // Nor when a session is handed from one to the other.
+    new.run();
+    store.renew(&clock.renewal(&lease)).unwrap();
+    clock.lease(&store);
+    assert_eq!(old.ask("ids", rows), "1");
+    new.stop();
+    // It was meant to be so: the store is told, and the process begins anew.
+    drop(store);
+    let (store, _) = clock.open(&old.url());
+    let at_least = format().tick_at_ms(clock.now_ms() + 64_000).unwrap();
+    let floor = snowlease_lease::Administer::quarantine(&store, at_least).unwrap();
+    let (store, _) = clock.open(&old.url());
     let refused = clock.try_acquire(&store);
-    assert!(matches!(refused, Err(AcquireError::Quarantined { .. })), "{refused:?}");
-    assert!(store.status().unwrap().alarms.iter().any(|alarm| alarm.contains("left behind")));
-    clock.is_quarantined(&old.url(), &store, &[&lease]);
+    assert_eq!(refused, Err(AcquireError::Quarantined { floor }));
+    clock.add(65_000);
+    assert!(clock.lease(&store).grant.from >= floor);
 }
