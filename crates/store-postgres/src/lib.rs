@@ -8,10 +8,14 @@
 //! * a commit that a synchronous standby may have missed counts as unknown, and the answer that was
 //!   asked for again is committed again before it is given;
 //! * what an operator changes in the store as a whole waits until no grant is under way, and keeps
-//!   new ones waiting: freeze and quarantine lie between two grants, never inside one;
-//! * the cluster's identity and its timeline are recorded and compared: a promoted standby and a
-//!   restored backup quarantine the store by themselves; an older copy of the files, which keeps
-//!   both, shows in the pulse or to a holder that knows more;
+//!   new ones waiting: freeze and quarantine lie between two grants, never inside one. That holds
+//!   in READ COMMITTED: each statement that writes asks for it, and writes nothing in a session
+//!   where a pooler has kept our settings from it;
+//! * the identities of the cluster and of the table and the timeline are recorded and compared: a
+//!   promoted standby, a restored backup and a restored dump quarantine the store by themselves; an
+//!   older copy of the files, which keeps all three, shows in the pulse or to a holder that knows
+//!   more;
+//! * who has seen a later timeline never goes back to a server that is behind it;
 //! * no session state is relied upon but prepared statements, no advisory lock is taken, no row is
 //!   ever deleted.
 //!

@@ -44,8 +44,8 @@ pub(crate) struct Call {
     begun_ns: u64,
     attempt: Duration,
     sent: Arc<Mutex<Sent>>,
-    /// Until when it waits for rows that another session holds, on the clock of `begun_ns`; `None`:
-    /// as long as it lasts.
+    /// Until when it waits for rows that another session holds, on the clock of `begun_ns`;
+    /// `None`: as long as it lasts.
     rows_until_ns: Option<u64>,
     /// What was in the way the last time.
     trouble: Arc<Mutex<Option<Outage>>>,

@@ -10,10 +10,10 @@
 //!   which is judged on the row as it is when it is written. A statement that changes nothing has
 //!   decided nothing: why is found out afterwards, by the rules themselves.
 //! * What an operator changes in `meta` is changed behind a lock of `cells` that keeps every writer
-//!   out. In READ COMMITTED a writer takes its lock of the table before it takes its snapshot, so it
-//!   sees either the state before and ends before the change, or the state after. Each writes
-//!   nothing under another isolation, where a writer that had to wait would judge what was: a pooler
-//!   may hand us a session that our settings have not reached.
+//!   out. In READ COMMITTED a writer takes its lock of the table before it takes its snapshot, so
+//!   it sees either the state before and ends before the change, or the state after. Each writes
+//!   nothing under another isolation, where a writer that had to wait would judge what was: a
+//!   pooler may hand us a session that our settings have not reached.
 //! * The transaction syncs its commit whatever the server, the database or the user have set.
 //! * The timeline and the table are compared in each, so that no pooler can put another server in
 //!   between, and nobody an older table.
@@ -270,14 +270,15 @@ fn pool(schema: &Schema) -> String {
 /// How long such a change waits for the grants under way before it makes room for others.
 pub(crate) const LOCK_WAIT: Duration = Duration::from_millis(200);
 
-/// How long it waits from the second time on: longer than it takes PostgreSQL to end a vacuum of its
-/// own that is in the way (`deadlock_timeout`, one second).
+/// How long it waits the second time, and every third time after that: longer than it takes
+/// PostgreSQL to end a vacuum of its own that is in the way (`deadlock_timeout`, one second). All
+/// grants and renewals wait behind it meanwhile, so it is not waited as long each time.
 const LONG_LOCK_WAIT: Duration = Duration::from_millis(1_300);
 
 /// How long a change waits that was tried so often before and has so much time left; `None`: it
 /// could not end in time.
 pub(crate) fn lock_wait(tried: u32, left: Duration) -> Option<Duration> {
-    let most = if tried == 0 { LOCK_WAIT } else { LONG_LOCK_WAIT };
+    let most = if tried % 3 == 1 { LONG_LOCK_WAIT } else { LOCK_WAIT };
     (left >= LOCK_WAIT * 3 / 2).then(|| most.min(left * 2 / 3))
 }
 
@@ -300,8 +301,8 @@ pub(crate) fn raise_floor(schema: &Schema, at_least: u64) -> String {
     )
 }
 
-/// The same, and past every window that may be forgotten, by the server's clock: unless a quarantine
-/// is in force and no more than that is asked for.
+/// The same, and past every window that may be forgotten, by the server's clock: unless a
+/// quarantine is in force and no more than that is asked for.
 pub(crate) fn quarantine(schema: &Schema, format: Format, at_least: u64) -> String {
     let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let usual = format.ticks_in_ms(ms(Terms::DEFAULT.window()));

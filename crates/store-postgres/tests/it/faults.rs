@@ -329,18 +329,20 @@ fn an_operator_waits_for_the_grants_under_way() {
     let (store, _) = open_as(&server.url(), &within(Duration::from_secs(20)));
     let grant = "BEGIN; UPDATE snowlease.cells SET until_tick = 1::bigint << 40 \
                   WHERE generator_id = 3; SELECT pg_sleep(1.5); COMMIT";
+    let other = open(&server.url());
+    let (hasty, _) = open_as(&server.url(), &within(Duration::from_millis(400)));
     let session = server.begin("ids", grant);
     let sleeps = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
     assert!(wait(Duration::from_secs(10), || server.ask("ids", sleeps) == "1"));
+    // One who has no time to wait is told what is in the way.
+    let refused = hasty.set_mode(Mode::Frozen).unwrap_err();
+    assert!(!refused.unknown && refused.detail.contains("end its transaction"), "{refused}");
     thread::scope(|scope| {
         let quarantined = scope.spawn(|| store.quarantine(Tick(5)));
-        // Nobody else has to wait for it as long.
-        let other = open(&server.url());
-        lease(&other);
-        // One who has no time to wait is told what is in the way.
-        let (hasty, _) = open_as(&server.url(), &within(Duration::from_millis(400)));
-        let refused = hasty.set_mode(Mode::Frozen).unwrap_err();
-        assert!(!refused.unknown && refused.detail.contains("end its transaction"), "{refused}");
+        // Nobody else has to wait for it longer than an attempt, whether before or behind it.
+        let answer = other.acquire(&ask_now(&RequestKey::random()));
+        let decided = matches!(answer, Ok(_) | Err(AcquireError::Quarantined { .. }));
+        assert!(decided, "{answer:?}");
         assert_eq!(quarantined.join().unwrap(), Ok(Tick(1 << 40)));
     });
     session.finish();
