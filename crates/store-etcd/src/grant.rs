@@ -11,9 +11,10 @@
 //!
 //! The first eight bytes of a cell are its drain mark and `until`, so one comparison of bytes tells
 //! whether it is free, with no read before. What sorts below every cell there can be is none, and
-//! is left alone; what else is none shows when it was replaced (see `damaged`). A transaction that is sent again after it was made
-//! finds its own token and changes nothing. etcd compares everything of a transaction before it
-//! puts anything, so asks in one transaction never try the same cell.
+//! is left alone; what else is none shows when it was replaced (see `damaged`). A transaction that
+//! is sent again after it was made finds its own token and changes nothing. etcd compares
+//! everything of a transaction before it puts anything, so asks in one transaction never try the
+//! same cell.
 
 use std::collections::HashMap;
 

@@ -111,7 +111,8 @@ const KNOWN: &[(&str, Kind, &str)] = &[
     ("member is unhealthy", Kind::Endpoint, "this member of etcd is not healthy"),
 ];
 
-/// etcd makes a transaction that no longer fits, and says this of it; only the later ones it leaves.
+/// etcd makes a transaction that no longer fits, and says this of it; only the later ones it
+/// leaves.
 const FULL: &str = "database space exceeded";
 
 /// What a status means.
