@@ -205,6 +205,9 @@ macro_rules! conformance {
     ($setup:expr) => {
         $crate::conformance! { @all tests $setup }
     };
+    ($setup:expr => $($check:ident)*) => {
+        $crate::conformance! { @tests $setup => $($check)* }
+    };
 }
 
 /// A check with its name.
