@@ -122,8 +122,10 @@ async fn calls_to_a_store_that_hangs_are_bounded() {
     for task in tasks {
         task.await.unwrap().problem(Code::Timeout);
     }
-    assert_eq!(world.store.calls(), 2);
+    let calls = world.store.calls();
     world.store.hang(false);
+    // Those that came meanwhile wait for one of two, or go with it.
+    assert!((1..=2).contains(&calls), "{calls}");
 }
 
 /// A body in so many equal pieces, whose length no header tells.
