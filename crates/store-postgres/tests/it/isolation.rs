@@ -7,8 +7,8 @@ use snowlease_store_postgres::testing::wait;
 
 use super::*;
 
-/// Has the sessions of the store begin their transactions at another isolation from now on, whatever
-/// was set when they were made.
+/// Has the sessions of the store begin their transactions at another isolation from now on,
+/// whatever was set when they were made.
 fn turn(server: &Server, store: &PostgresStore, isolation: &str) {
     server.sql(
         "ids",
