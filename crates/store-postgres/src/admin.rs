@@ -89,8 +89,8 @@ impl Administer for PostgresStore {
             let mut verified = check(&look.meta, cells);
             if !look.same_lineage {
                 verified.findings.push(Finding::of_store(
-                    "PostgreSQL goes on on another timeline, or with other tables, than the store has \
-                     recorded (A1)",
+                    "PostgreSQL goes on on another timeline, or with other tables, than the store \
+                     has recorded (A1)",
                 ));
             }
             Ok(verified)

@@ -67,7 +67,8 @@ fn meta(schema: &Schema) -> String {
     format!(
         "m.layout, m.tick_ms, m.epoch_ms, m.fingerprint, m.first_id, m.last_id, m.mode, \
          m.floor_tick, m.longest_window, m.region AS store_region, m.environment, m.plan, \
-         m.previous_plan, m.timeline = {TIMELINE} AND m.cells_oid = {} AS same_lineage, {FRESH} AS fresh",
+         m.previous_plan, m.timeline = {TIMELINE} AND m.cells_oid = {} AS same_lineage, \
+         {FRESH} AS fresh",
         cells_oid(schema)
     )
 }
