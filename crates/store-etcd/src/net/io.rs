@@ -3,24 +3,19 @@
 //! The store is blocking and called from many threads; the driver is not. One thread of ours runs
 //! the driver, and callers wait for their answers in the ordinary way. So the store may be called
 //! and dropped anywhere, inside an asynchronous runtime too. A forked child has no such thread, so
-//! there every call ends at once. All stores of a process share it: each has little to say.
+//! there every call ends at once.
 
 use std::future::Future;
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-/// A share of the thread; it ends with the last of them.
 #[derive(Debug)]
-pub(crate) struct Io(Arc<Running>);
-
-#[derive(Debug)]
-struct Running {
+pub(crate) struct Io {
     handle: Handle,
     /// Which process has the thread.
     process: u32,
@@ -38,26 +33,16 @@ pub(crate) enum NoAnswer {
 }
 
 impl Io {
-    /// The thread of this process, started if there is none.
     pub(crate) fn start() -> io::Result<Io> {
-        static SHARED: Mutex<Weak<Running>> = Mutex::new(Weak::new());
-        /// The process that used it first.
-        static OWNER: AtomicU32 = AtomicU32::new(0);
-        let process = std::process::id();
-        // ORDERING: SeqCst, as all that is no hot path; which process came first is all it tells.
-        let owner = OWNER.compare_exchange(0, process, Ordering::SeqCst, Ordering::SeqCst);
-        // In a forked child it may be held for ever by a thread that is not there.
-        if owner.is_err_and(|owner| owner != process) {
-            return Running::start().map(Io);
-        }
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        let running = shared.upgrade();
-        let running = match running {
-            Some(running) => running,
-            None => Running::start()?,
-        };
-        *shared = Arc::downgrade(&running);
-        Ok(Io(running))
+        let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel();
+        thread::Builder::new().name("snowlease-etcd".to_owned()).spawn(move || {
+            // An error is what says that the other end was dropped.
+            drop(runtime.block_on(stopped));
+            runtime.shutdown_background();
+        })?;
+        Ok(Io { handle, process: std::process::id(), _stop: stop })
     }
 
     /// Does this on the thread, and answers what came of it.
@@ -67,31 +52,17 @@ impl Io {
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, NoAnswer> {
         // Asked first of all: what the parent's threads held at the fork is held for ever.
-        if std::process::id() != self.0.process {
+        if std::process::id() != self.process {
             return Err(NoAnswer::Forked);
         }
         let (answer, answered) = mpsc::sync_channel(1);
-        let task = self.0.handle.spawn(async move {
+        let task = self.handle.spawn(async move {
             // Whoever asked may have gone.
             drop(answer.try_send(work.await));
         });
         let answer = answered.recv_timeout(within).map_err(|_| NoAnswer::Late);
         task.abort();
         answer
-    }
-}
-
-impl Running {
-    fn start() -> io::Result<Arc<Running>> {
-        let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
-        let handle = runtime.handle().clone();
-        let (stop, stopped) = oneshot::channel();
-        thread::Builder::new().name("snowlease-etcd".to_owned()).spawn(move || {
-            // An error is what says that the other end was dropped.
-            drop(runtime.block_on(stopped));
-            runtime.shutdown_background();
-        })?;
-        Ok(Arc::new(Running { handle, process: std::process::id(), _stop: stop }))
     }
 }
 
@@ -111,10 +82,10 @@ mod tests {
     #[test]
     fn many_threads_are_served_at_once() {
         let io = Io::start().unwrap();
-        let all = Arc::new(tokio::sync::Barrier::new(64));
+        let all = std::sync::Arc::new(tokio::sync::Barrier::new(64));
         thread::scope(|scope| {
             for _ in 0..64 {
-                let all = Arc::clone(&all);
+                let all = std::sync::Arc::clone(&all);
                 let work = async move { all.wait().await.is_leader() };
                 scope.spawn(|| assert!(io.run(Duration::from_secs(60), work).is_ok()));
             }
