@@ -44,6 +44,8 @@ pub(crate) struct Core {
     lead: Mutex<Option<i64>>,
     /// When the cluster gave a good answer last, by our clock.
     answered_ms: Mutex<i64>,
+    /// The cluster that gave it.
+    answered_by: Mutex<u64>,
     /// Why the store has to be quarantined before anything else is done.
     distrust: Mutex<Option<String>>,
     /// Held by the one who does so.
@@ -87,6 +89,7 @@ impl Core {
         (attempt, now): (Duration, Clock),
         (guard, terms): (RollbackGuard, Terms),
     ) -> Core {
+        let cluster_id = client.newest().cluster_id;
         Core {
             client,
             keys,
@@ -100,6 +103,7 @@ impl Core {
             heard_ms: Mutex::default(),
             lead: Mutex::default(),
             answered_ms: Mutex::default(),
+            answered_by: Mutex::new(cluster_id),
             distrust: Mutex::default(),
             settling: Mutex::default(),
             alarms: Mutex::default(),
@@ -165,6 +169,7 @@ impl Core {
             return Err(Trouble::new(Kind::Final, true, detail));
         }
         *lock(&self.answered_ms) = (self.now)();
+        *lock(&self.answered_by) = self.client.newest().cluster_id;
         Ok(written)
     }
 
@@ -175,7 +180,7 @@ impl Core {
     /// under way at our last good answer. That floor was set after the cluster went back: what was
     /// put back is older than that answer.
     fn was_waited_for(&self, deadline: Deadline) -> Result<bool, Trouble> {
-        let used = self.known().record.cluster_id;
+        let used = *lock(&self.answered_by);
         let request = RangeRequest { key: self.keys.meta(), ..RangeRequest::default() };
         let answer = self.client.range(&request, deadline)?;
         let known = self.learn(answer.kvs.first()).map_err(crate::admin::as_trouble)?;
