@@ -27,6 +27,7 @@ pub mod terms;
 pub mod testing;
 pub mod token;
 pub mod verify;
+pub mod wall_clock;
 
 pub use cell::{Cell, CellError};
 pub use guard::{PulseGuard, RollbackGuard};
@@ -44,3 +45,4 @@ pub use store::{
 pub use terms::{Terms, TermsError};
 pub use token::{RequestKey, Token, TokenHash};
 pub use verify::{Finding, Verified};
+pub use wall_clock::WallClock;

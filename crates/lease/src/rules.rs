@@ -227,8 +227,13 @@ pub fn rolled_back(meta: &Meta, now: Tick) -> Tick {
 /// Whether nobody can have been granted anything since the floor was set, however far within the
 /// tolerated skew their clocks are ahead of `now`.
 pub fn is_quarantined(meta: &Meta, now: Tick) -> bool {
+    meta.floor > past_skew(meta.format, now)
+}
+
+/// How far two clocks that are both within the tolerated skew of a third may show past a tick.
+pub fn past_skew(format: Format, tick: Tick) -> Tick {
     let skew_ms = u64::try_from((Terms::SKEW_LIMIT * 2).as_millis()).unwrap_or(u64::MAX);
-    meta.floor > now.saturating_add(meta.format.ticks_in_ms(skew_ms))
+    tick.saturating_add(format.ticks_in_ms(skew_ms))
 }
 
 /// The longest window ever granted, in ticks, given one more.

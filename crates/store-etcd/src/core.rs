@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use snowlease_core::Tick;
-use snowlease_lease::{Cell, Outage, RollbackGuard, Terms};
+use snowlease_lease::{Cell, Outage, RollbackGuard, Terms, rules};
 
 use crate::Clock;
 use crate::guard::Guard;
@@ -191,9 +191,8 @@ impl Core {
         let meta = &known.record.meta;
         let answered_ms = *lock(&self.answered_ms);
         Ok(meta.format.tick_at_ms(answered_ms).is_ok_and(|answered| {
-            let past = snowlease_lease::rules::past_every_window(meta, answered);
-            let skew_ms = u64::try_from((Terms::SKEW_LIMIT * 2).as_millis()).unwrap_or(u64::MAX);
-            meta.floor >= past.saturating_add(meta.format.ticks_in_ms(skew_ms))
+            let past = rules::past_every_window(meta, answered);
+            meta.floor >= rules::past_skew(meta.format, past)
         }))
     }
 
@@ -328,7 +327,7 @@ impl Core {
             )));
         }
         match meta.format.tick_at_ms(now_ms.max(heard_ms)) {
-            Ok(now) => Ok(snowlease_lease::rules::rolled_back(meta, now)),
+            Ok(now) => Ok(rules::rolled_back(meta, now)),
             Err(error) => Err(Outage::unavailable(format!(
                 "the store has to be quarantined, and the clock is of no use: {error}"
             ))),

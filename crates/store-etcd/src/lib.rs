@@ -21,7 +21,6 @@ mod address;
 mod admin;
 mod candidates;
 mod change;
-mod clock;
 mod core;
 mod create;
 mod damaged;
@@ -43,7 +42,8 @@ pub mod testing;
 mod txn;
 
 pub use address::{Address, AddressError, Secret};
-pub use clock::Clock;
 pub use error::OpenError;
 pub use open::{Open, Opened};
+/// The host's wall clock, or one that a test sets.
+pub use snowlease_lease::WallClock as Clock;
 pub use store::EtcdStore;

@@ -59,5 +59,7 @@ mod tls;
 
 pub use address::{Address, AddressError, Secret};
 pub use error::OpenError;
-pub use open::{Clock, Init, Initialised, Open, Opened};
+pub use open::{Init, Initialised, Open, Opened};
+/// A clock in place of the server's, for tests.
+pub use snowlease_lease::WallClock as Clock;
 pub use store::PostgresStore;

@@ -1,7 +1,5 @@
 //! Opening and making a store: everything is checked before anything is granted.
 
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use snowlease_core::Format;
@@ -10,6 +8,7 @@ use snowlease_lease::range::{check_range, default_range};
 use snowlease_lease::{Outage, PlanHash, Realm, Terms};
 use tokio_postgres::types::Type;
 
+use crate::Clock;
 use crate::address::Address;
 use crate::error::OpenError;
 use crate::fault::Fault;
@@ -22,27 +21,6 @@ use crate::store::PostgresStore;
 
 /// Making a store of a million generator ids may take as long.
 const PATIENCE: Duration = Duration::from_mins(2);
-
-/// A clock in place of the server's: Unix ms. For tests.
-#[derive(Clone)]
-pub struct Clock(Arc<dyn Fn() -> i64 + Send + Sync>);
-
-impl Clock {
-    /// A clock that is read by this function.
-    pub fn new(read: impl Fn() -> i64 + Send + Sync + 'static) -> Clock {
-        Clock(Arc::new(read))
-    }
-
-    pub(crate) fn read(&self) -> i64 {
-        (self.0)()
-    }
-}
-
-impl fmt::Debug for Clock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Clock")
-    }
-}
 
 /// How to open a store.
 #[derive(Clone, Debug)]

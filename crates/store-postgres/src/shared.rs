@@ -11,10 +11,10 @@ use snowlease_lease::{Outage, os, rules};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
+use crate::Clock;
 use crate::address::Address;
 use crate::error::OpenError;
 use crate::fault::{Fault, Remedy};
-use crate::open::Clock;
 use crate::row::{self, Look};
 use crate::schema::{self, Kind};
 use crate::session::{self, Facts, Session, Statements};
@@ -86,7 +86,7 @@ impl Shared {
 
     /// What the statements are told in place of the server's clock.
     pub(crate) fn clock_ms(&self) -> Option<i64> {
-        self.clock.as_ref().map(Clock::read)
+        self.clock.as_ref().map(|clock| clock())
     }
 
     /// The server's clock, as an answer tells it; a clock in its place is nobody's reference.

@@ -29,5 +29,7 @@ pub mod testing;
 mod witness;
 
 pub use error::OpenError;
-pub use open::{Clock, Open, Opened};
+pub use open::{Open, Opened};
+/// The host's wall clock, or one that a test sets.
+pub use snowlease_lease::WallClock as Clock;
 pub use store::SqliteStore;

@@ -4,13 +4,10 @@
 //! database it is, whether it is whole, what it says of itself, whether it is this very file,
 //! whether it is as new as its witness.
 
-use std::fmt;
 use std::fs;
 use std::io;
-use std::ops::Deref;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
@@ -27,11 +24,7 @@ use crate::lock::Lock;
 use crate::rollback;
 use crate::schema::{self, Kind, Record};
 use crate::witness::{Reading, Witness};
-use crate::{OpenError, SqliteStore};
-
-/// A wall clock: Unix ms.
-#[derive(Clone)]
-pub struct Clock(Arc<dyn Fn() -> i64 + Send + Sync>);
+use crate::{Clock, OpenError, SqliteStore};
 
 /// How to open a store.
 #[derive(Clone, Debug)]
@@ -82,27 +75,6 @@ impl Default for Open {
             label: String::new(),
             now: Clock::new(os::wall_ms),
         }
-    }
-}
-
-impl Clock {
-    /// A clock that reads this.
-    pub fn new(read: impl Fn() -> i64 + Send + Sync + 'static) -> Clock {
-        Clock(Arc::new(read))
-    }
-}
-
-impl Deref for Clock {
-    type Target = dyn Fn() -> i64 + Send + Sync;
-
-    fn deref(&self) -> &Self::Target {
-        &*self.0
-    }
-}
-
-impl fmt::Debug for Clock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Clock").field(&(self.0)()).finish()
     }
 }
 
