@@ -6,6 +6,7 @@
 //! one door to the system's clocks is in the lease crate.
 
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,8 +30,25 @@ pub enum Gauge {
         /// Counts per second.
         hz: u64,
     },
-    /// [`Clock::boot_ns`] on every call.
-    Boottime,
+    /// [`Clock::read_gauge`] on every call, at this rate.
+    Clock {
+        /// Counts per second.
+        hz: u64,
+    },
+}
+
+impl Gauge {
+    /// The boot clock: right everywhere, and dearer than a counter.
+    pub const BOOTTIME: Gauge = Gauge::Clock { hz: 1_000_000_000 };
+}
+
+/// Nothing is to be issued for a while: the wall clock was set, and that is being confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// By how much the wall clock was set, in ms; negative if back.
+    pub by_ms: i64,
+    /// The reading of the boot clock from which issuing goes on, whatever has come of it.
+    pub until_boot_ns: u64,
 }
 
 /// An id clock: it advances with the boot clock and never falls.
@@ -51,9 +69,25 @@ pub trait Clock: fmt::Debug + Send + Sync {
         self.now().boot_ns
     }
 
-    /// The gauge to use; asked once, when a generator is made.
+    /// The gauge to use; asked when a generator is made, and when it is told to look anew.
     fn gauge(&self) -> Gauge {
-        Gauge::Boottime
+        Gauge::BOOTTIME
+    }
+
+    /// Reads the gauge of [`Gauge::Clock`]: the boot clock, unless a test scripts a counter.
+    fn read_gauge(&self) -> u64 {
+        self.boot_ns()
+    }
+
+    /// Whether issuing is to pause; looked at once a tick. Cost: a load or two.
+    fn pause(&self) -> Option<Pause> {
+        None
+    }
+
+    /// A number that changes when the machine was restored from a snapshot or moved, where
+    /// something keeps one; looked at by every call.
+    fn marker(&self) -> Option<&'static AtomicU64> {
+        None
     }
 }
 

@@ -280,7 +280,7 @@ impl Generator {
         {
             return count;
         }
-        self.clock.boot_ns()
+        self.clock.read_gauge()
     }
 
     /// Gives the generator a lease, closing the one it has. For the keeper alone.
@@ -300,6 +300,35 @@ impl Generator {
         window.check(self.format.layout())?;
         let mut gate = self.gate();
         let closed = self.shut(&mut gate, SWITCHING);
+        self.reopen(&mut gate, window, deadline_boot_ns);
+        Ok(closed)
+    }
+
+    /// As [`open`](Self::open), for a clock that is seeded anew: `reseed` runs between the two
+    /// leases, and ids ascend under the new one only. To be called with a generator id that is not
+    /// the open one's, since a word never falls within its generator id.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open); the clock was not touched then.
+    pub fn open_reseeded(
+        &self,
+        window: Window,
+        deadline_boot_ns: u64,
+        reseed: impl FnOnce(),
+    ) -> Result<Option<Closed>, WindowError> {
+        window.check(self.format.layout())?;
+        let mut gate = self.gate();
+        let closed = self.shut(&mut gate, SWITCHING);
+        // Callers look again until the word is open, so none sees the one clock with the other
+        // lease.
+        reseed();
+        gate.ascend_from = Tick(0);
+        self.reopen(&mut gate, window, deadline_boot_ns);
+        Ok(closed)
+    }
+
+    fn reopen(&self, gate: &mut Gate, window: Window, deadline_boot_ns: u64) {
         // ORDERING: Release; a turn that reads one of these happens after the swap to SWITCHING
         // above, so its compare-exchange from a word of the former lease fails: it never
         // mixes two leases. Modelled by `loom_switch_*`.
@@ -312,7 +341,6 @@ impl Generator {
         gate.window = Some(window);
         // ORDERING: AcqRel; the Release half shows the lease to the Acquire load in `turn`.
         self.word.0.swap(start.max(ascending).max(unused), Ordering::AcqRel);
-        Ok(closed)
     }
 
     /// Moves the end of the open window to `until` and the deadline with it; neither ever falls.
@@ -400,7 +428,8 @@ impl Span {
             Gauge::Counter { hz } if read_counter().is_some() => {
                 (true, (u128::from(hz) << 32) / 1_000_000_000)
             }
-            _ => (false, 1u128 << 32),
+            Gauge::Counter { .. } => (false, 1u128 << 32),
+            Gauge::Clock { hz } => (false, (u128::from(hz) << 32) / 1_000_000_000),
         };
         let mut span = Span { by_counter, length: 0, tick_ns, per_ns };
         span.length = span.gauge_units(tick_ns.min(Span::LONGEST_NS));

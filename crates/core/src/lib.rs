@@ -21,7 +21,7 @@ mod tick;
 mod wait;
 mod window;
 
-pub use clock::{Clock, Gauge, Moment};
+pub use clock::{Clock, Gauge, Moment, Pause};
 pub use format::{Format, FormatError};
 pub use generator::{Closed, ForkGuard, Generator};
 pub use id::{Id, IdError, IdParts};

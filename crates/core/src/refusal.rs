@@ -21,6 +21,14 @@ pub enum Refusal {
         /// Time until the clock has caught up.
         retry_after: Duration,
     },
+    /// The wall clock was set, and the holder is asking its reference whether to follow. Retry after
+    /// `retry_after`; the pause is bounded, whatever the answer.
+    ClockStepped {
+        /// By how much, in milliseconds; negative if it was set back.
+        by_ms: i64,
+        /// Time until the pause ends at the latest.
+        retry_after: Duration,
+    },
     /// The id clock did not advance during a whole wait. Do not retry in a loop: the host's clock,
     /// or the host, is standing still.
     ClockStalled {
@@ -49,6 +57,9 @@ pub enum Refusal {
     TimeEnd,
     /// This is a forked child. Its ids would be its parent's: lease anew in the child.
     Forked,
+    /// The machine was restored from a snapshot, or moved, since the lease was had: another copy of
+    /// it may issue the same ids. Retry: the holder leases anew by itself.
+    Restored,
     /// The batch is empty or too large. Ask for 1 to `limit` ids a call.
     BatchSize {
         /// How many were asked for.
@@ -60,7 +71,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// Every code, in the order of [`Refusal::index`].
-    pub const CODES: [&'static str; 11] = [
+    pub const CODES: [&'static str; 13] = [
         "tick-full",
         "clock-behind",
         "clock-stalled",
@@ -72,6 +83,8 @@ impl Refusal {
         "forked",
         "batch-size",
         "shut-down",
+        "clock-stepped",
+        "restored",
     ];
 
     /// A small number for each kind, for counters.
@@ -88,6 +101,8 @@ impl Refusal {
             Refusal::Forked => 8,
             Refusal::BatchSize { .. } => 9,
             Refusal::ShutDown => 10,
+            Refusal::ClockStepped { .. } => 11,
+            Refusal::Restored => 12,
         }
     }
 
@@ -101,8 +116,9 @@ impl Refusal {
         match self {
             Refusal::TickFull { retry_after }
             | Refusal::ClockBehind { retry_after, .. }
+            | Refusal::ClockStepped { retry_after, .. }
             | Refusal::NotYet { retry_after } => Some(retry_after),
-            Refusal::WindowEnd | Refusal::NoLease => Some(Duration::from_millis(100)),
+            Refusal::WindowEnd | Refusal::NoLease | Refusal::Restored => Some(Duration::from_millis(100)),
             Refusal::BeforeEpoch { missing_ms } => Some(Duration::from_millis(missing_ms)),
             Refusal::ClockStalled { .. }
             | Refusal::TimeEnd
@@ -123,6 +139,14 @@ impl fmt::Display for Refusal {
                 f,
                 "the clock is {deficit_ms} ms behind ids already issued: retry in {retry_after:?}"
             ),
+            Refusal::ClockStepped { by_ms, retry_after } => {
+                let (ms, way) = (by_ms.unsigned_abs(), if *by_ms < 0 { "back" } else { "ahead" });
+                write!(
+                    f,
+                    "the clock was set {way} by {ms} ms, and that is being confirmed: retry in \
+                     {retry_after:?} at the latest"
+                )
+            }
             Refusal::ClockStalled { waited } => {
                 write!(f, "the clock did not advance during {waited:?}: check the host's clock")
             }
@@ -148,6 +172,9 @@ impl fmt::Display for Refusal {
             Refusal::Forked => {
                 f.write_str("this process is a fork of the holder: lease anew in it")
             }
+            Refusal::Restored => f.write_str(
+                "this machine was restored from a snapshot, or moved: another lease is on its way",
+            ),
             Refusal::BatchSize { asked, limit } => {
                 write!(f, "a batch of {asked} ids is not possible: ask for 1 to {limit}")
             }

@@ -204,19 +204,19 @@ fn measured_gauge() -> Gauge {
             .min()
     };
     if !os::counter_is_trusted() {
-        return Gauge::Boottime;
+        return Gauge::BOOTTIME;
     }
-    let Some((_, first, first_ns)) = both() else { return Gauge::Boottime };
+    let Some((_, first, first_ns)) = both() else { return Gauge::BOOTTIME };
     while os::boot_ns() < first_ns + MEASURE_NS {
         std::hint::spin_loop();
     }
-    let Some((_, last, last_ns)) = both() else { return Gauge::Boottime };
+    let Some((_, last, last_ns)) = both() else { return Gauge::BOOTTIME };
     let counts = u128::from(last.wrapping_sub(first));
     let hz = counts * 1_000_000_000 / u128::from(last_ns - first_ns);
     // A rate that no processor has means that the measurement failed.
     match u64::try_from(hz) {
         Ok(hz) if (1_000_000..100_000_000_000).contains(&hz) => Gauge::Counter { hz },
-        _ => Gauge::Boottime,
+        _ => Gauge::BOOTTIME,
     }
 }
 
@@ -235,7 +235,7 @@ mod tests {
     impl Scripted {
         fn start() -> (Scripted, Arc<IdClock>) {
             let time = Scripted(Arc::new(Mutex::new((1_704_067_200_000_000_000, 5_000_000_000))));
-            let clock = IdClock::with_time(Box::new(time.clone()), Gauge::Boottime);
+            let clock = IdClock::with_time(Box::new(time.clone()), Gauge::BOOTTIME);
             (time, clock)
         }
 
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn a_wall_clock_before_1970_is_read_as_it_is() {
         let time = Scripted(Arc::new(Mutex::new((-1_500_000, 7_000_000_000))));
-        let clock = IdClock::with_time(Box::new(time), Gauge::Boottime);
+        let clock = IdClock::with_time(Box::new(time), Gauge::BOOTTIME);
         assert_eq!((clock.now().unix_ms, clock.now().sub_ms_ns), (-2, 500_000));
     }
 

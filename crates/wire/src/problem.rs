@@ -107,6 +107,8 @@ codes! {
     TickFull = "tick-full", 503, "Every id of this tick is taken";
     /// Retry after `retry_after_ms`.
     ClockBehind = "clock-behind", 503, "The clock is behind ids already issued";
+    /// Retry after `retry_after_ms`.
+    ClockStepped = "clock-stepped", 503, "The clock was set, and that is being confirmed";
     /// Look at the host.
     ClockStalled = "clock-stalled", 503, "The clock stands still";
     /// Retry after `retry_after_ms`.
@@ -121,6 +123,10 @@ codes! {
     BeforeEpoch = "before-epoch", 503, "The clock is before the epoch";
     /// Migrate to another format.
     TimeEnd = "time-end", 503, "The format has no more time";
+    /// Retry after `retry_after_ms`, or elsewhere.
+    Restored = "restored", 503, "The machine was restored from a snapshot";
+    /// Refused until the host's clock is synchronised: lease elsewhere.
+    ClockUntrusted = "clock-untrusted", 503, "The clock is not known to be right";
     /// Report it.
     Forked = "forked", 503, "The process is a fork of the holder";
 }

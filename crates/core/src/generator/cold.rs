@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::Generator;
 use super::word::{CLOSED, SWITCHING};
-use crate::clock::nanos;
+use crate::clock::{Pause, nanos};
 use crate::sync::{self, Ordering};
 use crate::{Id, Moment, Refusal, Tick, TickError, wait};
 
@@ -130,6 +130,12 @@ impl Generator {
             let left_ns = self.left_of(tick, &moment);
             if tick >= until || moment.boot_ns >= deadline_ns {
                 return Err(Refusal::WindowEnd);
+            }
+            if let Some(Pause { by_ms, until_boot_ns }) = self.clock.pause()
+                && until_boot_ns > moment.boot_ns
+            {
+                let retry_after = Duration::from_nanos(until_boot_ns - moment.boot_ns);
+                return Err(Refusal::ClockStepped { by_ms, retry_after });
             }
             if tick < from {
                 return Err(Refusal::NotYet {
