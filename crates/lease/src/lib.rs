@@ -19,6 +19,7 @@ pub mod os;
 pub mod per_process;
 pub mod plan;
 pub mod pool;
+pub mod process;
 pub mod range;
 pub mod realm;
 pub mod rules;
@@ -28,6 +29,7 @@ pub mod terms;
 pub mod testing;
 pub mod token;
 pub mod verify;
+pub mod vm_clock;
 pub mod wall_clock;
 
 pub use cell::{Cell, CellError};
@@ -38,6 +40,7 @@ pub use keeper::{Keeper, NotReady, NotReleased, State, Status};
 pub use per_process::PerProcess;
 pub use plan::{Plan, PlanError, PlannedRange};
 pub use pool::{CellState, Pool};
+pub use process::Process;
 pub use range::RangeError;
 pub use realm::{PlanHash, Realm, RealmError, RealmMismatch};
 pub use store::{

@@ -6,13 +6,15 @@
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::Process;
+
 /// Made on first use, and once more in each forked child that uses it. To be kept in a static.
 #[derive(Debug)]
 pub struct PerProcess<T>(AtomicPtr<Own<T>>);
 
 #[derive(Debug)]
 struct Own<T> {
-    process: u32,
+    process: Process,
     value: T,
 }
 
@@ -26,7 +28,7 @@ impl<T: Default + Sync> PerProcess<T> {
     ///
     /// A parent's value is never dropped in its child: what it holds is not the child's to close.
     pub fn get(&'static self) -> &'static T {
-        let process = std::process::id();
+        let process = Process::current();
         // ORDERING: Acquire pairs with the Release of the exchange below, which shows the value.
         let mut found = self.0.load(Ordering::Acquire);
         loop {
