@@ -5,10 +5,13 @@
 //! that rises at a constant rate (the [`Gauge`]). Neither is ever read from the system here; the
 //! one door to the system's clocks is in the lease crate.
 
+mod scripted;
+
 use std::fmt;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+pub use self::scripted::ScriptedClock;
 
 /// One reading of the id clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,100 +118,5 @@ pub fn read_counter() -> Option<u64> {
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     {
         None
-    }
-}
-
-/// A clock moved by hand or by a script, for tests.
-///
-/// Its two parts move apart on request: a test clock that cannot do that hides the faults of
-/// suspend.
-///
-/// # Example
-///
-/// ```
-/// # use snowlease_core::{Clock, clock::ScriptedClock};
-/// let clock = ScriptedClock::at_ms(1_704_067_200_100);
-/// clock.advance_ms(5);
-/// assert_eq!(clock.now().unix_ms, 1_704_067_200_105);
-/// clock.suspend_ms(600_000); // the id clock goes on with the boot clock
-/// assert_eq!(clock.now().unix_ms, 1_704_067_800_105);
-/// ```
-#[derive(Debug)]
-pub struct ScriptedClock {
-    state: Mutex<Script>,
-}
-
-#[derive(Debug)]
-struct Script {
-    unix_ns: i128,
-    boot_ns: u64,
-    /// Added to both parts after each reading.
-    step_ns: u64,
-}
-
-impl ScriptedClock {
-    /// A clock that stands at this Unix millisecond, an hour after boot.
-    pub fn at_ms(unix_ms: i64) -> Arc<ScriptedClock> {
-        let state = Mutex::new(Script {
-            unix_ns: i128::from(unix_ms) * 1_000_000,
-            boot_ns: 3_600_000_000_000,
-            step_ns: 0,
-        });
-        Arc::new(ScriptedClock { state })
-    }
-
-    /// Moves both parts forward.
-    pub fn advance_ms(&self, ms: u64) {
-        self.advance_ns(ms * 1_000_000);
-    }
-
-    /// Moves both parts forward.
-    pub fn advance_ns(&self, ns: u64) {
-        let mut state = self.state();
-        state.unix_ns += i128::from(ns);
-        state.boot_ns += ns;
-    }
-
-    /// As [`advance_ms`](Self::advance_ms): the boot clock counts suspend.
-    pub fn suspend_ms(&self, ms: u64) {
-        self.advance_ms(ms);
-    }
-
-    /// Steps the id clock alone, in either direction, as no real one may.
-    pub fn step_id_clock_ms(&self, ms: i64) {
-        self.state().unix_ns += i128::from(ms) * 1_000_000;
-    }
-
-    /// From now on each reading moves both parts forward by this much.
-    pub fn advance_at_each_reading_ns(&self, ns: u64) {
-        self.state().step_ns = ns;
-    }
-
-    /// Sets the id clock to this Unix millisecond, backwards too; the boot clock moves by the same
-    /// difference, as no real one may, so that the hot path sees it.
-    pub fn set_ms(&self, unix_ms: i64) {
-        let mut state = self.state();
-        let unix_ns = i128::from(unix_ms) * 1_000_000;
-        let moved = unix_ns - state.unix_ns;
-        state.unix_ns = unix_ns;
-        state.boot_ns = u64::try_from(i128::from(state.boot_ns) + moved).unwrap_or(0);
-    }
-
-    fn state(&self) -> std::sync::MutexGuard<'_, Script> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Clock for ScriptedClock {
-    fn now(&self) -> Moment {
-        let mut state = self.state();
-        let moment = Moment {
-            unix_ms: i64::try_from(state.unix_ns.div_euclid(1_000_000)).unwrap_or(i64::MAX),
-            sub_ms_ns: u32::try_from(state.unix_ns.rem_euclid(1_000_000)).unwrap_or(0),
-            boot_ns: state.boot_ns,
-        };
-        state.unix_ns += i128::from(state.step_ns);
-        state.boot_ns += state.step_ns;
-        moment
     }
 }

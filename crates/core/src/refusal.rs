@@ -118,7 +118,9 @@ impl Refusal {
             | Refusal::ClockBehind { retry_after, .. }
             | Refusal::ClockStepped { retry_after, .. }
             | Refusal::NotYet { retry_after } => Some(retry_after),
-            Refusal::WindowEnd | Refusal::NoLease | Refusal::Restored => Some(Duration::from_millis(100)),
+            Refusal::WindowEnd | Refusal::NoLease | Refusal::Restored => {
+                Some(Duration::from_millis(100))
+            }
             Refusal::BeforeEpoch { missing_ms } => Some(Duration::from_millis(missing_ms)),
             Refusal::ClockStalled { .. }
             | Refusal::TimeEnd

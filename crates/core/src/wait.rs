@@ -6,7 +6,8 @@
 //! before. At the cap that keeps at most one core busy, and no tick is missed.
 //!
 //! The bound must hold under a clock that stands still, so a wait is measured twice: by the clock,
-//! and by what the wait itself asked for. No lock is held while waiting.
+//! and by what the wait itself asked for. It ends early once it is in vain, since a lease may be
+//! closed meanwhile. No lock is held while waiting.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -20,7 +21,7 @@ const WAKE_SLACK_NS: u64 = 70_000;
 /// How long before the tick the waiter on watch stops sleeping.
 const WATCH_NS: u64 = 1_100_000;
 
-/// The longest nap, so that a clock that jumps forward, or a window that moves, is soon seen.
+/// The longest nap, so that a clock that jumps forward, or a wait that is in vain, is soon seen.
 const LONGEST_NAP_NS: u64 = 2_000_000;
 
 /// How often a stalled clock is looked at before the wait is given up.
@@ -48,7 +49,8 @@ impl Drop for OnWatch<'_> {
     }
 }
 
-/// Waits until the boot clock reads `target_ns`, which the caller has bounded.
+/// Waits until the boot clock reads `target_ns`, which the caller has bounded, or `in_vain` says so
+/// of a reading of the boot clock; it is asked after each nap.
 ///
 /// # Errors
 ///
@@ -59,6 +61,7 @@ pub(crate) fn until_boot_ns(
     clock: &dyn Clock,
     watch: &Watch,
     target_ns: u64,
+    in_vain: impl Fn(u64) -> bool,
 ) -> Result<(), Refusal> {
     let on_watch = watch.begin();
     let awake_ns = if on_watch.is_some() { WATCH_NS } else { WAKE_SLACK_NS };
@@ -67,7 +70,7 @@ pub(crate) fn until_boot_ns(
     let (mut last_ns, mut asked_ns, mut rounds) = (began_ns, 0u64, 0u32);
     loop {
         let now_ns = clock.boot_ns();
-        if now_ns >= target_ns {
+        if now_ns >= target_ns || in_vain(now_ns) {
             return Ok(());
         }
         if now_ns != last_ns {

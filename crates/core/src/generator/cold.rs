@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::Generator;
+use super::mode::{Kind, TICKING};
 use super::word::{CLOSED, SWITCHING};
 use crate::clock::{Pause, nanos};
 use crate::sync::{self, Ordering};
@@ -16,13 +17,23 @@ use crate::{Id, Moment, Refusal, Tick, TickError, wait};
 const LONGEST_OWN_WAIT: Duration = Duration::from_secs(1);
 
 /// What a turn found and reserved.
-struct Turn {
-    /// The first reserved value; `word` itself if nothing was asked for.
-    at: u64,
+pub(super) struct Turn {
+    /// The word that was found.
+    pub(super) found: u64,
+    /// The first reserved value, and where the word was left if nothing was asked for.
+    pub(super) at: u64,
     /// The first value of the tick that is running.
-    tick_start: u64,
+    pub(super) tick_start: u64,
     /// When it was looked at.
-    moment: Moment,
+    pub(super) moment: Moment,
+    /// What was left of the tick then, or until the deadline if that is sooner.
+    pub(super) left_ns: u64,
+    /// The marker of restored machines that the lease was had under.
+    marker: u64,
+    /// Whether values are left in the tick.
+    publishable: bool,
+    /// What the gauge read just before, where callers read one.
+    gauge: Option<(Kind, u64)>,
 }
 
 /// Where a drawn value stands against the running tick.
@@ -51,11 +62,15 @@ impl Generator {
                     (turn.at, turn)
                 }
             };
+            if let Some(ticking) = &self.ticking {
+                ticking.wake();
+            }
             match self.place(value, turn.tick_start) {
+                Place::Now if self.marker.differs(turn.marker) => return Err(Refusal::Restored),
                 Place::Now => return Ok(self.shape.compose(value)),
                 Place::Gone => drawn = None,
                 Place::Ahead(ticks) => {
-                    self.wait_for(ticks, &turn.moment, max_wait, &mut give_up_ns)?;
+                    self.wait_for(value, ticks, &turn, max_wait, &mut give_up_ns)?;
                     drawn = Some(value);
                 }
             }
@@ -73,8 +88,10 @@ impl Generator {
         let own = Duration::from_nanos(own_ticks.saturating_mul(self.span.tick_ns));
         let max_wait = self.max_wait.saturating_add(own);
         let mut give_up_ns = None;
+        let mut marker = None;
         while !ids.is_empty() {
             let mut turn = self.turn(ids.len() as u64, max_wait)?;
+            marker.get_or_insert(turn.marker);
             let (mut value, end) = (turn.at, turn.at + ids.len() as u64);
             while value < end {
                 match self.place(value, turn.tick_start) {
@@ -89,7 +106,7 @@ impl Generator {
                         (ids, value) = (later, value + run);
                     }
                     Place::Ahead(ticks) => {
-                        self.wait_for(ticks, &turn.moment, max_wait, &mut give_up_ns)?;
+                        self.wait_for(value, ticks, &turn, max_wait, &mut give_up_ns)?;
                         turn = self.turn(0, Duration::ZERO)?;
                     }
                     // What is left of the reservation becomes a gap; the rest is reserved anew.
@@ -97,17 +114,44 @@ impl Generator {
                 }
             }
         }
+        // Of all the values, not of the last ones only: a marker never comes back.
+        if marker.is_some_and(|marker| self.marker.differs(marker)) {
+            return Err(Refusal::Restored);
+        }
         Ok(())
     }
 
     /// Looks at the clock and moves the word to the running tick, reserving `n` values if the last
-    /// of them can be served within `max_wait`.
+    /// of them can be served within `max_wait`. Publishes the tick, unless a ticker does that.
     fn turn(&self, n: u64, max_wait: Duration) -> Result<Turn, Refusal> {
+        let turn = self.look(n, max_wait)?;
+        if self.ticking.is_none() {
+            self.publish(&turn);
+        }
+        Ok(turn)
+    }
+
+    /// Publishes the tick of a turn, or parks if the tick is used up.
+    pub(super) fn publish(&self, turn: &Turn) {
+        // The last value of the tick is never published away: callers would only draw gaps.
+        match turn.gauge {
+            _ if !turn.publishable => self.page.park(),
+            None => self.page.publish(turn.tick_start),
+            Some((kind, reading)) => {
+                let end = reading.wrapping_add(self.span.gauge_units(kind, turn.left_ns));
+                self.page.publish_until(turn.tick_start, kind, end);
+            }
+        }
+    }
+
+    /// A turn that publishes nothing.
+    pub(super) fn look(&self, n: u64, max_wait: Duration) -> Result<Turn, Refusal> {
         let mut rounds = 0u32;
         loop {
             if self.page.forked() {
                 return Err(Refusal::Forked);
             }
+            let marker = self.page.marker();
             // ORDERING: Acquire pairs with the Release half of the swap in `open`: the lease read
             // below is that of this word or a later one, and a later one fails the
             // exchange at the end.
@@ -119,21 +163,24 @@ impl Generator {
                 self.look_again(&mut rounds);
                 continue;
             }
+            if self.marker.differs(marker) {
+                return Err(Refusal::Restored);
+            }
             // ORDERING: Acquire, after the word and before the exchange; see `open`.
             let from = Tick(self.lease.from.load(Ordering::Acquire));
             let until = Tick(self.lease.until.load(Ordering::Acquire));
             let deadline_ns = self.lease.deadline_ns.load(Ordering::Acquire);
 
-            let gauge_now = self.gauge();
+            let mode = self.page.mode();
+            let gauge =
+                (mode & TICKING == 0).then(|| Kind::of(mode)).map(|kind| (kind, self.gauge(kind)));
             let moment = self.clock.now();
             let tick = self.format.tick_at(moment).map_err(refusal_of)?;
             let left_ns = self.left_of(tick, &moment);
             if tick >= until || moment.boot_ns >= deadline_ns {
                 return Err(Refusal::WindowEnd);
             }
-            if let Some(Pause { by_ms, until_boot_ns }) = self.clock.pause()
-                && until_boot_ns > moment.boot_ns
-            {
+            if let Some(Pause { by_ms, until_boot_ns }) = self.pause(moment.boot_ns) {
                 let retry_after = Duration::from_nanos(until_boot_ns - moment.boot_ns);
                 return Err(Refusal::ClockStepped { by_ms, retry_after });
             }
@@ -155,15 +202,23 @@ impl Generator {
                 self.look_again(&mut rounds);
                 continue;
             }
-            // The last value of the tick is never published away: callers would only draw gaps.
-            if at + n < tick_start + self.shape.cap && self.shape.publishable(tick_start) {
-                let left_ns = left_ns.min(deadline_ns - moment.boot_ns);
-                self.page.publish(tick_start, self.span.since(gauge_now, left_ns));
-            } else {
-                self.page.park();
-            }
-            return Ok(Turn { at, tick_start, moment });
+            return Ok(Turn {
+                found: word,
+                at,
+                tick_start,
+                moment,
+                left_ns: left_ns.min(deadline_ns - moment.boot_ns),
+                marker,
+                publishable: at + n < tick_start + self.shape.cap
+                    && self.shape.publishable(tick_start),
+                gauge,
+            });
         }
+    }
+
+    /// The pause that is on at this reading of the boot clock.
+    fn pause(&self, boot_ns: u64) -> Option<Pause> {
+        self.clock.pause().filter(|pause| pause.until_boot_ns > boot_ns)
     }
 
     /// Refuses `n` values from `at` if the last lies past the window, or further ahead than
@@ -219,14 +274,17 @@ impl Generator {
         }
     }
 
-    /// Waits until a tick begins, if that is within `max_wait` of the first time it was needed.
+    /// Waits until the tick of `value` begins, if that is within `max_wait` of the first time it was
+    /// needed; less if the value is of no use any more, which the next turn then finds.
     fn wait_for(
         &self,
+        value: u64,
         ticks: u64,
-        seen: &Moment,
+        turn: &Turn,
         max_wait: Duration,
         give_up_ns: &mut Option<u64>,
     ) -> Result<(), Refusal> {
+        let seen = &turn.moment;
         let tick = self.format.tick_at(*seen).map_err(refusal_of)?;
         let wait = self.time_until(ticks, self.left_of(tick, seen));
         let target_ns = seen.boot_ns.saturating_add(nanos(wait));
@@ -235,7 +293,20 @@ impl Generator {
             return Err(Refusal::TickFull { retry_after: wait });
         }
         self.counters.waited();
-        wait::until_boot_ns(&*self.clock, &self.watch, target_ns)
+        wait::until_boot_ns(&*self.clock, &self.watch, target_ns, |now_ns| {
+            self.is_void(value, turn.marker, now_ns)
+        })
+    }
+
+    /// Whether waiting for the tick of `value` is in vain: its lease is closed, issuing pauses, or
+    /// the machine was restored.
+    fn is_void(&self, value: u64, marker: u64, now_ns: u64) -> bool {
+        // ORDERING: Relaxed; it only ends a wait, and the turn that follows decides.
+        let word = self.word.0.load(Ordering::Relaxed);
+        word & CLOSED != 0
+            || self.shape.generator_id(word) != self.shape.generator_id(value)
+            || self.marker.differs(marker)
+            || self.pause(now_ns).is_some()
     }
 
     /// Nanoseconds that are left of the tick at this moment.

@@ -13,8 +13,8 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::*;
-use crate::Layout;
 use crate::clock::ScriptedClock;
+use crate::{Layout, Tick, Window};
 
 const EPOCH: i64 = Format::DEFAULT.epoch_ms();
 

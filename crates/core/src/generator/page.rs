@@ -1,10 +1,14 @@
-//! The published tick, alone on a page that a forked child does not inherit.
+//! What the hot path reads: the published tick and how long it holds, alone on a page that a forked
+//! child does not inherit.
 //!
 //! The hot path trusts `published`; the cold path keeps it right. The page also carries a magic
-//! value: where the kernel wipes the page in a child (`MADV_WIPEONFORK`), `published` is 0 there,
-//! which sends the child's first call to the cold path, and the missing magic then tells that it is
-//! a child. So the check for a fork costs the parent's hot path nothing.
+//! value: where the kernel wipes the page in a child (`MADV_WIPEONFORK`), every length and
+//! `published` are 0 there, which sends the child's first call to the cold path, and the missing
+//! magic then tells that it is a child. So the check for a fork costs the parent's hot path nothing.
+//!
+//! The fields fill one line of the processor's cache. It is written once a tick.
 
+use super::mode::Kind;
 use crate::sync::{AtomicU64, Ordering};
 
 const MAGIC: u64 = 0x534e_4f57_4c45_4153; // "SNOWLEAS"
@@ -31,9 +35,19 @@ struct Fields {
     /// First value of the running tick, or 0: go cold. (Tick 0 of generator id 0 starts at 0 as
     /// well; it is always served cold, which is right, only slower.)
     published: AtomicU64,
-    /// Gauge reading from which the published tick holds, for one span.
-    since: AtomicU64,
+    mode: AtomicU64,
+    /// One for each kind of gauge, so that no reading is ever compared in another's unit.
+    held: [Held; Kind::COUNT],
+    /// The marker of restored machines, as of the opening of the lease.
+    marker: AtomicU64,
     magic: AtomicU64,
+}
+
+/// Where on one gauge the published tick holds: for `length`, from `since` on.
+#[derive(Debug)]
+struct Held {
+    since: AtomicU64,
+    length: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -44,14 +58,23 @@ pub(super) struct Page {
 }
 
 impl Page {
-    pub(super) fn new(guard: ForkGuard) -> Page {
-        let mut fields = Box::new(Fields {
+    pub(super) fn new(marker: u64) -> Page {
+        let held = || Held { since: AtomicU64::new(0), length: AtomicU64::new(0) };
+        let fields = Box::new(Fields {
             published: AtomicU64::new(0),
-            since: AtomicU64::new(0),
+            mode: AtomicU64::new(0),
+            held: [held(), held()],
+            marker: AtomicU64::new(marker),
             magic: AtomicU64::new(MAGIC),
         });
-        let guarded = (guard.protect)((&raw mut *fields).cast(), size_of::<Fields>());
-        Page { fields, guard, guarded }
+        Page { fields, guard: ForkGuard::NONE, guarded: false }
+    }
+
+    /// Has the page wiped in forked children.
+    pub(super) fn protect(&mut self, guard: ForkGuard) {
+        (self.guard.unprotect)((&raw mut *self.fields).cast(), size_of::<Fields>());
+        self.guarded = (guard.protect)((&raw mut *self.fields).cast(), size_of::<Fields>());
+        self.guard = guard;
     }
 
     /// Whether a forked child would be noticed.
@@ -65,27 +88,57 @@ impl Page {
         self.fields.magic.load(Ordering::Relaxed) != MAGIC
     }
 
-    /// The gauge reading since which the published tick holds; load it before [`Page::published`].
-    #[inline]
-    pub(super) fn since(&self) -> u64 {
-        // ORDERING: Acquire pairs with the Release in `publish`: whoever sees a reading also sees
-        // the tick that was published before it, or a later one. Modelled by `loom_*` in
-        // generator/models.rs.
-        self.fields.since.load(Ordering::Acquire)
+    /// What guards a call: see [`mode`](super::mode).
+    #[inline(always)]
+    pub(super) fn mode(&self) -> u64 {
+        // ORDERING: Relaxed; a caller that has an old mode reads a gauge in that gauge's own unit,
+        // and one that has the new mode before the length that belongs to it goes cold.
+        self.fields.mode.load(Ordering::Relaxed)
+    }
+
+    /// Sets what guards a call, and for how long a tick holds at most.
+    pub(super) fn set_mode(&self, mode: u64, kind: Kind, length: u64) {
+        // ORDERING: Release, the length before the mode that reads it. A turn that is under way
+        // publishes from the former length: that tick ends one span too late at worst, once.
+        self.fields.held[kind.index()].length.store(length, Ordering::Release);
+        self.fields.mode.store(mode, Ordering::Release);
+    }
+
+    /// Whether this reading of the gauge lies where the published tick holds; to be asked before
+    /// [`Page::published`].
+    #[inline(always)]
+    pub(super) fn holds(&self, kind: Kind, reading: u64) -> bool {
+        let held = &self.fields.held[kind.index()];
+        // ORDERING: Acquire pairs with the Release in `publish_until`: whoever sees a reading also
+        // sees the tick that was published before it, or a later one, and the length it was
+        // reckoned with. Modelled by `loom_*` in generator/models.rs.
+        let since = held.since.load(Ordering::Acquire);
+        // ORDERING: Relaxed; shown by the load above.
+        reading.wrapping_sub(since) < held.length.load(Ordering::Relaxed)
     }
 
     /// First value of the running tick, or 0.
-    #[inline]
+    #[inline(always)]
     pub(super) fn published(&self) -> u64 {
         // ORDERING: Acquire pairs with the Release in `publish`. A stale value is harmless: a value
         // drawn from the word lies within one tick of it only if that tick is still running.
         self.fields.published.load(Ordering::Acquire)
     }
 
-    pub(super) fn publish(&self, tick_start: u64, since: u64) {
-        // ORDERING: Release, the tick before its reading; see `since`.
+    /// Publishes a tick, until it is parked.
+    pub(super) fn publish(&self, tick_start: u64) {
+        // ORDERING: Release, after the exchange that the tick was looked at for.
         self.fields.published.store(tick_start, Ordering::Release);
-        self.fields.since.store(since, Ordering::Release);
+    }
+
+    /// Publishes a tick that ends at this reading of the gauge.
+    pub(super) fn publish_until(&self, tick_start: u64, kind: Kind, end: u64) {
+        let held = &self.fields.held[kind.index()];
+        // ORDERING: Relaxed; if it changes meanwhile, see `set_mode`.
+        let since = end.wrapping_sub(held.length.load(Ordering::Relaxed));
+        self.publish(tick_start);
+        // ORDERING: Release, the tick before its reading; see `holds`.
+        held.since.store(since, Ordering::Release);
     }
 
     /// Sends every caller to the cold path.
@@ -105,6 +158,21 @@ impl Page {
             Ordering::AcqRel,
             Ordering::Relaxed,
         );
+    }
+
+    /// The marker that the open lease was had under; to be asked before a value is drawn.
+    #[inline(always)]
+    pub(super) fn marker(&self) -> u64 {
+        // ORDERING: Acquire, before the value is drawn, pairs with the Release in `set_marker`: who
+        // reads the marker of a later lease draws after the former one was closed, and so no
+        // value of that one. An older marker than the lease's own is only unequal.
+        self.fields.marker.load(Ordering::Acquire)
+    }
+
+    /// Remembers the marker for the lease about to be opened.
+    pub(super) fn set_marker(&self, marker: u64) {
+        // ORDERING: Release, between the closing of the former lease and the opening of the next.
+        self.fields.marker.store(marker, Ordering::Release);
     }
 }
 

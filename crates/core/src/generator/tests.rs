@@ -4,7 +4,7 @@
 
 mod threads;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::clock::ScriptedClock;
-use crate::{IdParts, Layout};
+use crate::{IdParts, Layout, Tick, Window};
 
 const EPOCH: i64 = Format::DEFAULT.epoch_ms();
 
