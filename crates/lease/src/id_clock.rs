@@ -1,40 +1,66 @@
 //! The id clock: seeded by the wall clock, advanced by the boot clock, slewed and never stepped.
 //!
 //! `now = wall at seed + (boot now - boot at seed) + slew`. A wall clock that is set, by hand or by
-//! a daemon, therefore never moves an id backwards, and suspend is counted. What the wall clock
-//! does is looked at a few times a second, by whoever runs [`IdClock::discipline`]:
-//!
-//! | offset of the wall clock | action |
-//! |---|---|
-//! | up to 2 ms | none |
-//! | up to 500 ms | slew, at most 5 ms per second |
-//! | more | none: the clock was stepped; it is counted and shown |
+//! a daemon, therefore never moves an id backwards, and suspend is counted. What the other clocks
+//! of the host do meanwhile is judged by [`discipline`], a few times a second. Where a wall clock
+//! that was set turns out to be right, the holder has the id clock seeded anew
+//! ([`IdClock::follow`]), at a moment when that can break no promise; each generator has an id
+//! clock of its own for that.
+
+pub mod discipline;
+mod gauge;
+mod status;
+mod terms;
+mod worst;
 
 use std::fmt;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use snowlease_core::clock::read_counter;
-use snowlease_core::{Clock, Gauge, Moment};
+use snowlease_core::{Clock, Gauge, Moment, Pause};
 
-use crate::os;
+pub use self::discipline::{Counts, Mover, Reading, Step, Verdict};
+use self::discipline::{Discipline, Sample};
+use self::gauge::CounterWatch;
+pub use self::gauge::Gauged;
+pub use self::status::{ClockStatus, Unbounded, reading};
+pub use self::terms::{ClockTerms, ClockTermsError};
+use crate::os::{self, KernelTime};
 
-/// Offsets up to here are noise of the comparison itself.
-const IGNORED_NS: i64 = 2_000_000;
-
-/// Offsets up to here are drift; beyond, somebody has set the wall clock.
-const SLEWED_NS: i64 = 500_000_000;
-
-/// How fast drift is made up for: 5 ms in a second.
-const SLEW_PER_SECOND_NS: i64 = 5_000_000;
-
-/// The two system clocks, so that tests can script each apart.
+/// The clocks of a host, so that tests can script each apart: a test clock without a part of its
+/// own for suspend hides the faults of suspend.
 pub trait Time: fmt::Debug + Send + Sync {
     /// Nanoseconds since 1970 on the wall clock; may step.
     fn wall_ns(&self) -> i128;
 
     /// Nanoseconds since boot, counting suspend; never steps.
     fn boot_ns(&self) -> u64;
+
+    /// Nanoseconds since boot while the machine ran; never steps.
+    fn running_ns(&self) -> u64;
+
+    /// What the kernel says of the wall clock.
+    fn kernel(&self) -> Option<KernelTime>;
+
+    /// What calls may check their tick by.
+    fn gauged(&self) -> Gauged {
+        Gauged { gauge: Gauge::BOOTTIME, boot_read_ns: 1 }
+    }
+
+    /// Reads the gauge of [`Gauge::Clock`].
+    fn read_gauge(&self) -> u64 {
+        self.boot_ns()
+    }
+
+    /// The counter of [`Gauge::Counter`], for a comparison; `None` if there is none.
+    fn counter(&self) -> Option<u64> {
+        None
+    }
+
+    /// See [`Clock::marker`].
+    fn marker(&self) -> Option<&'static AtomicU64> {
+        None
+    }
 }
 
 /// The clocks of this host.
@@ -49,6 +75,22 @@ impl Time for Host {
     fn boot_ns(&self) -> u64 {
         os::boot_ns()
     }
+
+    fn running_ns(&self) -> u64 {
+        os::running_ns()
+    }
+
+    fn kernel(&self) -> Option<KernelTime> {
+        os::kernel_time()
+    }
+
+    fn gauged(&self) -> Gauged {
+        Gauged::of_host()
+    }
+
+    fn counter(&self) -> Option<u64> {
+        snowlease_core::clock::read_counter()
+    }
 }
 
 /// An id clock; see the module.
@@ -59,91 +101,144 @@ pub struct IdClock {
     offset_ns: AtomicI64,
     /// What it read when it was slewed last: it holds there, instead of turning back.
     floor_ns: AtomicI64,
-    gauge: Gauge,
-    watch: Mutex<Watch>,
-    steps: AtomicU64,
+    /// Until when issuing pauses, on the boot clock, and why; 0: it does not.
+    pause_until_ns: AtomicU64,
+    pause_by_ms: AtomicI64,
+    gauged: Gauged,
+    counter_lost: AtomicBool,
+    state: Mutex<State>,
 }
 
-/// What [`IdClock::discipline`] remembers.
 #[derive(Debug)]
-struct Watch {
-    looked_ns: u64,
-    wall_offset_ns: i64,
-    stepped: bool,
-}
-
-/// How the id clock stands against the wall clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClockStatus {
-    /// Wall clock minus id clock when last looked at, in ns.
-    pub offset_ns: i64,
-    /// The wall clock was set by more than is slewed, and the id clock has not followed.
-    pub stepped: bool,
-    /// How often that was seen.
-    pub steps: u64,
+struct State {
+    discipline: Discipline,
+    counter: CounterWatch,
 }
 
 impl IdClock {
-    /// An id clock on this host's clocks. Takes about 10 ms, to measure the processor's counter.
+    /// An id clock on this host's clocks, by the default thresholds. The first one of a process
+    /// takes about 10 ms, to measure the processor's counter.
     pub fn start() -> Arc<IdClock> {
-        IdClock::with_time(Box::new(Host), measured_gauge())
+        IdClock::start_on(ClockTerms::DEFAULT)
+    }
+
+    /// An id clock on this host's clocks.
+    pub fn start_on(terms: ClockTerms) -> Arc<IdClock> {
+        IdClock::with_time(Box::new(Host), terms)
     }
 
     /// An id clock on other clocks.
-    pub fn with_time(time: Box<dyn Time>, gauge: Gauge) -> Arc<IdClock> {
-        let (wall_ns, boot_ns) = sandwich(&*time);
-        let offset_ns = narrow(wall_ns - i128::from(boot_ns));
+    pub fn with_time(time: Box<dyn Time>, terms: ClockTerms) -> Arc<IdClock> {
+        let discipline = Discipline::seeded(terms, sample(&*time));
         Arc::new(IdClock {
-            time,
-            offset_ns: AtomicI64::new(offset_ns),
+            offset_ns: AtomicI64::new(discipline.offset_ns),
             floor_ns: AtomicI64::new(i64::MIN),
-            gauge,
-            watch: Mutex::new(Watch { looked_ns: boot_ns, wall_offset_ns: 0, stepped: false }),
-            steps: AtomicU64::new(0),
+            pause_until_ns: AtomicU64::new(0),
+            pause_by_ms: AtomicI64::new(0),
+            gauged: time.gauged(),
+            counter_lost: AtomicBool::new(false),
+            state: Mutex::new(State { discipline, counter: CounterWatch::default() }),
+            time,
         })
     }
 
-    /// Compares with the wall clock and slews if that is due. To be called a few times a second.
-    pub fn discipline(&self) {
-        let (wall_ns, boot_ns) = sandwich(&*self.time);
-        let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
-        // ORDERING: Relaxed; the offset is one number, written under this lock only.
-        let offset_ns = self.offset_ns.load(Ordering::Relaxed);
-        let wall_offset_ns = narrow(wall_ns - i128::from(boot_ns) - i128::from(offset_ns));
-        let elapsed_ns = boot_ns.saturating_sub(watch.looked_ns);
-        let stepped = wall_offset_ns.abs() > SLEWED_NS;
-        if stepped && !watch.stepped {
-            // ORDERING: Relaxed; a count that guards nothing.
-            self.steps.fetch_add(1, Ordering::Relaxed);
+    /// Compares the host's clocks, and slews if that is due. To be called a few times a second.
+    /// Answers whether somebody should look: another step, another verdict, a process that stood
+    /// still, a gauge that is not to be trusted any more.
+    pub fn look(&self) -> bool {
+        let sample = sample(&*self.time);
+        let mut state = self.state();
+        let before = news(&state.discipline);
+        state.discipline.look(sample);
+        self.show(&state.discipline);
+        let changed = news(&state.discipline) != before;
+        self.look_at_counter(&mut state.counter, sample.running_ns) || changed
+    }
+
+    fn look_at_counter(&self, watch: &mut CounterWatch, running_ns: u64) -> bool {
+        let Gauge::Counter { hz } = self.gauge() else { return false };
+        let Some(count) = self.time.counter() else { return false };
+        let trusted = watch.look(hz, count, running_ns, os::counter_is_trusted);
+        if !trusted {
+            // ORDERING: Relaxed; a generator that learns of it late reads the old gauge as long.
+            self.counter_lost.store(true, Ordering::Relaxed);
         }
-        let slew_ns = slew(wall_offset_ns, elapsed_ns);
-        if slew_ns != 0 {
-            let read_ns = narrow(i128::from(self.time.boot_ns()) + i128::from(offset_ns));
+        !trusted
+    }
+
+    /// The store has answered a call; with its own clock, if it has one. See [`reading`].
+    pub fn hear(&self, reading: Option<Reading>) {
+        let now_ns = self.time.boot_ns();
+        let mut state = self.state();
+        state.discipline.hear(now_ns, reading);
+        self.show(&state.discipline);
+    }
+
+    /// Seeds it anew, by as much as the wall clock was found to stand apart: at once and in either
+    /// direction. For whoever has no lease open on it at this moment, or one that allows it.
+    pub fn follow(&self, by_ns: i64) {
+        let mut state = self.state();
+        state.discipline.follow(by_ns);
+        // ORDERING: Release, the floor before the offset: a reader that sees the new offset is not
+        // held at the old floor.
+        self.floor_ns.store(i64::MIN, Ordering::Release);
+        self.offset_ns.store(state.discipline.offset_ns, Ordering::Release);
+        self.show(&state.discipline);
+    }
+
+    /// Makes what was decided take effect. Called with the lock held, so writes are in order.
+    fn show(&self, discipline: &Discipline) {
+        // ORDERING: Relaxed; written under this lock only.
+        let before_ns = self.offset_ns.load(Ordering::Relaxed);
+        let offset_ns = discipline.offset_ns;
+        if offset_ns < before_ns {
+            let read_ns = narrow(i128::from(self.time.boot_ns()) + i128::from(before_ns));
             // ORDERING: Release, the floor before the offset it holds for: a reader that sees the
             // new offset sees the floor too, and so reads no less than it did before.
             self.floor_ns.fetch_max(read_ns, Ordering::Release);
-            self.offset_ns.store(offset_ns + slew_ns, Ordering::Release);
         }
-        *watch = Watch { looked_ns: boot_ns, wall_offset_ns: wall_offset_ns - slew_ns, stepped };
+        // ORDERING: Release; see above, and `now`.
+        self.offset_ns.store(offset_ns, Ordering::Release);
+        let step = discipline.step();
+        let until_ns = step.map_or(0, |step| step.pause_until_ns);
+        let by_ms = step.map_or(0, |step| step.by_ns / 1_000_000);
+        // ORDERING: Release, the reason before the pause it explains.
+        self.pause_by_ms.store(by_ms, Ordering::Release);
+        self.pause_until_ns.store(until_ns, Ordering::Release);
     }
 
-    /// How it stands, as of the last [`discipline`](Self::discipline).
-    pub fn status(&self) -> ClockStatus {
-        let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
-        ClockStatus {
-            offset_ns: watch.wall_offset_ns,
-            stepped: watch.stepped,
-            // ORDERING: Relaxed; a count that guards nothing.
-            steps: self.steps.load(Ordering::Relaxed),
-        }
+    /// The step that stands, if any.
+    pub fn step(&self) -> Option<Step> {
+        self.state().discipline.step()
     }
+
+    /// How it stands, as of the last [`look`](Self::look).
+    pub fn status(&self) -> ClockStatus {
+        let gauged = Gauged { gauge: self.gauge(), ..self.gauged };
+        ClockStatus::of(&self.state().discipline, gauged)
+    }
+
+    /// What it goes by.
+    pub fn terms(&self) -> ClockTerms {
+        *self.state().discipline.terms()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What somebody should look at when it changes.
+fn news(discipline: &Discipline) -> (Option<(Verdict, u64)>, u64) {
+    let step = discipline.step().map(|step| (step.verdict, step.seen_ns));
+    (step, discipline.counts().pauses)
 }
 
 impl Clock for IdClock {
     fn now(&self) -> Moment {
         let boot_ns = self.time.boot_ns();
-        // ORDERING: Acquire pairs with the Release of the offset in `discipline`; only loads, since
-        // a write that every cold call made would be shared by all threads.
+        // ORDERING: Acquire pairs with the Release of the offset in `show`; only loads, since a
+        // write that every cold call made would be shared by all threads.
         let offset_ns = self.offset_ns.load(Ordering::Acquire);
         let read_ns = narrow(i128::from(boot_ns) + i128::from(offset_ns));
         let unix_ns = read_ns.max(self.floor_ns.load(Ordering::Acquire));
@@ -159,65 +254,38 @@ impl Clock for IdClock {
     }
 
     fn gauge(&self) -> Gauge {
-        self.gauge
+        // ORDERING: Relaxed; see `look_at_counter`.
+        if self.counter_lost.load(Ordering::Relaxed) { Gauge::BOOTTIME } else { self.gauged.gauge }
+    }
+
+    fn read_gauge(&self) -> u64 {
+        self.time.read_gauge()
+    }
+
+    fn pause(&self) -> Option<Pause> {
+        // ORDERING: Acquire pairs with the Release in `show`: the reason belongs to this pause, or
+        // to a later one.
+        let until_boot_ns = self.pause_until_ns.load(Ordering::Acquire);
+        (until_boot_ns != 0)
+            .then(|| Pause { by_ms: self.pause_by_ms.load(Ordering::Acquire), until_boot_ns })
+    }
+
+    fn marker(&self) -> Option<&'static AtomicU64> {
+        self.time.marker()
     }
 }
 
-/// How far to move the id clock towards the wall clock.
-fn slew(wall_offset_ns: i64, elapsed_ns: u64) -> i64 {
-    if (IGNORED_NS + 1..=SLEWED_NS).contains(&wall_offset_ns.abs()) {
-        let elapsed_ns = i64::try_from(elapsed_ns.min(1_000_000_000)).unwrap_or(0);
-        let most_ns = elapsed_ns / (1_000_000_000 / SLEW_PER_SECOND_NS);
-        wall_offset_ns.clamp(-most_ns, most_ns)
-    } else {
-        0
-    }
-}
-
-/// Both clocks at one instant, as nearly as three tries get it.
-fn sandwich(time: &dyn Time) -> (i128, u64) {
-    let reading = || {
+/// All clocks at one instant, as nearly as three tries get it.
+fn sample(time: &dyn Time) -> Sample {
+    let both = || {
         let before_ns = time.boot_ns();
         let wall_ns = time.wall_ns();
         let after_ns = time.boot_ns();
         let apart_ns = after_ns.saturating_sub(before_ns);
         (apart_ns, wall_ns, before_ns + apart_ns / 2)
     };
-    let (_, wall_ns, boot_ns) =
-        [reading(), reading(), reading()].into_iter().min().unwrap_or_else(reading);
-    (wall_ns, boot_ns)
-}
-
-/// The processor's counter with its measured rate, if the kernel trusts it; the boot clock
-/// otherwise.
-fn measured_gauge() -> Gauge {
-    const MEASURE_NS: u64 = 10_000_000;
-    let both = || {
-        // The tightest of several pairs; a pair torn by a lost core is not the tightest.
-        (0..8)
-            .filter_map(|_| {
-                let before = read_counter()?;
-                let boot_ns = os::boot_ns();
-                let apart = read_counter()?.wrapping_sub(before);
-                Some((apart, before.wrapping_add(apart / 2), boot_ns))
-            })
-            .min()
-    };
-    if !os::counter_is_trusted() {
-        return Gauge::BOOTTIME;
-    }
-    let Some((_, first, first_ns)) = both() else { return Gauge::BOOTTIME };
-    while os::boot_ns() < first_ns + MEASURE_NS {
-        std::hint::spin_loop();
-    }
-    let Some((_, last, last_ns)) = both() else { return Gauge::BOOTTIME };
-    let counts = u128::from(last.wrapping_sub(first));
-    let hz = counts * 1_000_000_000 / u128::from(last_ns - first_ns);
-    // A rate that no processor has means that the measurement failed.
-    match u64::try_from(hz) {
-        Ok(hz) if (1_000_000..100_000_000_000).contains(&hz) => Gauge::Counter { hz },
-        _ => Gauge::BOOTTIME,
-    }
+    let (_, wall_ns, boot_ns) = [both(), both(), both()].into_iter().min().unwrap_or_else(both);
+    Sample { wall_ns, boot_ns, running_ns: time.running_ns(), kernel: time.kernel() }
 }
 
 /// Nanoseconds since 1970 in 64 bits: until the year 2262, beyond which the clock stands still.
@@ -226,105 +294,4 @@ fn narrow(ns: i128) -> i64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[derive(Clone, Debug)]
-    struct Scripted(Arc<Mutex<(i128, u64)>>);
-
-    impl Scripted {
-        fn start() -> (Scripted, Arc<IdClock>) {
-            let time = Scripted(Arc::new(Mutex::new((1_704_067_200_000_000_000, 5_000_000_000))));
-            let clock = IdClock::with_time(Box::new(time.clone()), Gauge::BOOTTIME);
-            (time, clock)
-        }
-
-        fn pass_ms(&self, wall: i64, boot: u64) {
-            let mut both = self.0.lock().unwrap();
-            both.0 += i128::from(wall) * 1_000_000;
-            both.1 += boot * 1_000_000;
-        }
-    }
-
-    impl Time for Scripted {
-        fn wall_ns(&self) -> i128 {
-            self.0.lock().unwrap().0
-        }
-
-        fn boot_ns(&self) -> u64 {
-            self.0.lock().unwrap().1
-        }
-    }
-
-    const SEED_MS: i64 = 1_704_067_200_000;
-
-    #[test]
-    fn the_boot_clock_advances_it_through_steps_and_suspend() {
-        let (time, clock) = Scripted::start();
-        assert_eq!(clock.now().unix_ms, SEED_MS);
-        time.pass_ms(-3_600_000, 10); // the wall clock is set back an hour
-        clock.discipline();
-        assert_eq!(clock.now().unix_ms, SEED_MS + 10);
-        assert!(clock.status().stepped);
-        time.pass_ms(600_000, 600_000); // ten minutes asleep
-        assert_eq!(clock.now().unix_ms, SEED_MS + 600_010);
-        clock.discipline();
-        assert_eq!(clock.status().steps, 1);
-    }
-
-    #[test]
-    fn drift_is_slewed_slowly_and_never_backwards() {
-        for drift_ms in [100, -100] {
-            let (time, clock) = Scripted::start();
-            time.pass_ms(drift_ms, 0);
-            let mut last = clock.now();
-            let mut seconds = 0;
-            while clock.status().offset_ns.abs() > IGNORED_NS || seconds == 0 {
-                for _ in 0..4 {
-                    time.pass_ms(250, 250);
-                    clock.discipline();
-                    let now = clock.now();
-                    assert!(now.unix_ms >= last.unix_ms);
-                    last = now;
-                }
-                seconds += 1;
-                assert!(seconds < 30, "{:?}", clock.status());
-            }
-            // 98 ms at 5 ms a second.
-            assert!((19..=21).contains(&seconds), "{seconds}");
-            assert!(!clock.status().stepped);
-        }
-    }
-
-    #[test]
-    fn small_offsets_are_left_alone() {
-        assert_eq!(slew(IGNORED_NS, 1_000_000_000), 0);
-        assert_eq!(slew(SLEWED_NS + 1, 1_000_000_000), 0);
-        assert_eq!(slew(SLEWED_NS, 1_000_000_000), SLEW_PER_SECOND_NS);
-        assert_eq!(slew(-SLEWED_NS, 250_000_000), -SLEW_PER_SECOND_NS / 4);
-        // A process that slept for an hour does not make up for it in one go.
-        assert_eq!(slew(SLEWED_NS, 3_600_000_000_000), SLEW_PER_SECOND_NS);
-    }
-
-    #[test]
-    fn a_wall_clock_before_1970_is_read_as_it_is() {
-        let time = Scripted(Arc::new(Mutex::new((-1_500_000, 7_000_000_000))));
-        let clock = IdClock::with_time(Box::new(time), Gauge::BOOTTIME);
-        assert_eq!((clock.now().unix_ms, clock.now().sub_ms_ns), (-2, 500_000));
-    }
-
-    #[test]
-    fn this_hosts_clock_runs_with_its_boot_clock() {
-        let clock = IdClock::start();
-        let (before, wall_ms) = (clock.now(), os::wall_ms());
-        assert!(before.unix_ms.abs_diff(wall_ms) < 100);
-        if let Gauge::Counter { hz } = clock.gauge() {
-            let (count, boot_ns) = (read_counter().unwrap(), os::boot_ns());
-            while os::boot_ns() < boot_ns + 20_000_000 {}
-            let (count, ns) = (read_counter().unwrap() - count, os::boot_ns() - boot_ns);
-            let by_counter_ns = u128::from(count) * 1_000_000_000 / u128::from(hz);
-            let off = by_counter_ns.abs_diff(u128::from(ns));
-            assert!(off * 200 < u128::from(ns), "the counter's rate is off: {off} of {ns} ns");
-        }
-    }
-}
+mod tests;

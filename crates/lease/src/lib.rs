@@ -12,6 +12,7 @@
 pub mod cell;
 pub mod guard;
 pub mod holder;
+mod housekeeper;
 pub mod id_clock;
 pub mod keeper;
 pub mod machine;
@@ -27,6 +28,7 @@ pub mod store;
 pub mod terms;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod ticker;
 pub mod token;
 pub mod verify;
 pub mod vm_clock;
@@ -35,7 +37,7 @@ pub mod wall_clock;
 pub use cell::{Cell, CellError};
 pub use guard::{PulseGuard, RollbackGuard};
 pub use holder::{Holder, HolderError};
-pub use id_clock::IdClock;
+pub use id_clock::{ClockStatus, ClockTerms, ClockTermsError, IdClock};
 pub use keeper::{Keeper, NotReady, NotReleased, State, Status};
 pub use per_process::PerProcess;
 pub use plan::{Plan, PlanError, PlannedRange};
@@ -48,6 +50,7 @@ pub use store::{
     Release, ReleaseError, Renew, RenewError, Renewal, StoreStatus,
 };
 pub use terms::{Terms, TermsError};
+pub use ticker::ticking;
 pub use token::{RequestKey, Token, TokenHash};
 pub use verify::{Finding, Verified};
 pub use wall_clock::WallClock;

@@ -15,6 +15,7 @@
 //! resume a lost lease from memory, or count the lease's real time from later than the first
 //! sending of the ask that was granted.
 
+mod clock;
 mod message;
 mod pace;
 
@@ -23,7 +24,7 @@ use std::time::Duration;
 use snowlease_core::clock::nanos;
 use snowlease_core::{Closed, Format, Moment, Tick, TickError, Window};
 
-pub use self::message::{Command, Event, State};
+pub use self::message::{Command, Event, State, Stepped};
 use self::pace::{Pace, Sent};
 use crate::rules;
 use crate::store::Carries;
@@ -37,8 +38,10 @@ use crate::{
 struct Seat {
     generator_id: u64,
     token: Token,
-    /// The token from the next renewal on; shown with every attempt at it.
-    next: Token,
+    /// The token from the renewal on that is under way or to be repeated; shown with every attempt
+    /// at it. Made for each renewal when it is first sent, so that of two copies of this process
+    /// only one has the token that the store has then.
+    next: Option<Token>,
     seq: u64,
     until: Tick,
     /// When the lease was asked for: its age is counted from here.
@@ -65,6 +68,8 @@ pub struct Machine {
     /// A lease whose gate is being closed, to be released as soon as it is.
     retired: Option<Seat>,
     leaving: Option<Leaving>,
+    /// The wall clock stands apart, and has not been followed.
+    stepped: Option<Stepped>,
     waiting_for_store: bool,
     stopping: bool,
     pace: Pace,
@@ -81,8 +86,8 @@ struct Leaving {
 const RELEASE_ATTEMPTS: u32 = 3;
 
 impl Machine {
-    /// A machine at rest. `seed` decides its jitter, so that holders started together spread out.
-    pub fn new(terms: Terms, format: Format, holder: Holder, seed: u64) -> Machine {
+    /// A machine at rest.
+    pub fn new(terms: Terms, format: Format, holder: Holder) -> Machine {
         Machine {
             terms,
             format,
@@ -94,9 +99,10 @@ impl Machine {
             renewal: None,
             retired: None,
             leaving: None,
+            stepped: None,
             waiting_for_store: false,
             stopping: false,
-            pace: Pace::new(terms, format, seed),
+            pace: Pace::new(terms, format),
         }
     }
 
@@ -116,9 +122,9 @@ impl Machine {
         self.stopping
     }
 
-    /// Whether it was stopped and has nothing left to do.
-    pub fn is_done(&self) -> bool {
-        self.stopping
+    /// Whether no ids are wanted and nothing is left to be given back.
+    pub fn is_at_rest(&self) -> bool {
+        self.state == State::Idle
             && !self.waiting_for_store
             && self.seat.is_none()
             && self.retired.is_none()
@@ -135,8 +141,9 @@ impl Machine {
             let wants_other = if seat.draining { self.pace.retry_ns } else { u64::MAX };
             seat.deadline_ns.min(seat.renew_ns.max(self.pace.retry_ns)).min(wants_other)
         });
-        let other_ns =
-            (self.seat.is_none() || self.leaving.is_some()).then_some(self.pace.retry_ns);
+        let wants_lease = self.seat.is_none() && self.state != State::Idle;
+        let other_ns = (wants_lease || self.moves_back() || self.leaving.is_some())
+            .then_some(self.pace.retry_ns);
         seat_ns.into_iter().chain(other_ns).min()
     }
 
@@ -144,16 +151,15 @@ impl Machine {
     pub fn step(&mut self, now: &Moment, event: Event) -> Vec<Command> {
         let mut commands = Vec::new();
         match event {
-            Event::Start => {
-                if self.state == State::Idle && !self.stopping {
-                    self.state = State::Acquiring;
-                }
-            }
+            Event::Start { seed } => self.start(now, seed),
             Event::Wake => {}
             Event::Acquired(answer) => self.acquired(now, answer, &mut commands),
             Event::Renewed(answer) => self.renewed(now, answer, &mut commands),
             Event::Released(answer) => self.released(now, &answer),
             Event::Closed(closed) => self.closed(closed),
+            Event::Clock(stepped) => self.clock(now, stepped),
+            Event::Restored { seed } => self.restored(now, seed, &mut commands),
+            Event::Suspend => self.rest(&mut commands),
             Event::Stop => self.stop(&mut commands),
         }
         self.go_on(now, &mut commands);
@@ -162,6 +168,9 @@ impl Machine {
 
     /// Starts whatever is due, one call to the store at a time: a renewal before anything else.
     fn go_on(&mut self, now: &Moment, commands: &mut Vec<Command>) {
+        if self.follow_if_free(now, commands) {
+            return;
+        }
         let tick = match self.format.tick_at(*now) {
             Ok(tick) => tick,
             Err(error) => return self.go_on_outside_time(now, error, commands),
@@ -170,6 +179,9 @@ impl Machine {
             && (tick >= seat.until || now.boot_ns >= seat.deadline_ns)
         {
             self.lose(commands);
+            if self.follow_if_free(now, commands) {
+                return;
+            }
         }
         if self.waiting_for_store || now.boot_ns < self.pace.retry_ns {
             return;
@@ -178,16 +190,16 @@ impl Machine {
         let wants_lease = self.state != State::Idle
             && !self.stopping
             && self.retired.is_none()
-            && self.seat.as_ref().is_none_or(|seat| seat.draining);
+            && (self.moves_back() || self.seat.as_ref().is_none_or(|seat| seat.draining));
         // What was granted and not used may be just what is wanted: it goes back first.
         let gives_back = self.leaving.is_some() && self.seat.is_none();
         let given_back = if gives_back { self.ask_to_release(tick) } else { None };
         let command = if given_back.is_some() {
             given_back
         } else if renewal_due {
-            self.ask_to_renew(now, tick)
+            self.ask_to_renew(now)
         } else if wants_lease {
-            self.ask_to_acquire(now, tick)
+            self.ask_to_acquire(now)
         } else {
             self.ask_to_release(tick)
         };
@@ -216,16 +228,21 @@ impl Machine {
         }
     }
 
-    fn ask_to_acquire(&mut self, now: &Moment, tick: Tick) -> Option<Command> {
+    fn ask_to_acquire(&mut self, now: &Moment) -> Option<Command> {
+        let sent = self.sent(now, if self.moves_back() { self.follow_ns() } else { 0 })?;
         // What may have landed under an old key is over by now, or of no use any more.
         let useful_ns = nanos(self.terms.window() - self.terms.margin() * 2);
-        self.key.take_if(|(_, sent)| now.boot_ns >= sent.at.boot_ns.saturating_add(useful_ns));
-        let (request_key, _) =
-            self.key.get_or_insert_with(|| (RequestKey::random(), Sent { at: *now, tick })).clone();
+        self.key.take_if(|(_, first)| {
+            now.boot_ns >= first.at.boot_ns.saturating_add(useful_ns)
+                || first.follow_ns != sent.follow_ns
+        });
+        let now = &sent.at;
+        let first = || (RequestKey::random(), sent.clone());
+        let (request_key, _) = self.key.get_or_insert_with(first).clone();
         let attempt = self.terms.attempt();
         Some(Command::Acquire(Acquire {
             request_key,
-            from: tick,
+            from: sent.tick,
             until: self.window_end(now, Duration::ZERO),
             format: self.format,
             realm: self.realm.clone(),
@@ -235,23 +252,35 @@ impl Machine {
         }))
     }
 
-    fn ask_to_renew(&mut self, now: &Moment, tick: Tick) -> Option<Command> {
-        let seat = self.seat.as_ref()?;
-        let age = Duration::from_nanos(now.boot_ns.saturating_sub(seat.since_ns));
-        let until = self.window_end(now, age);
-        let (ask, _) = self.renewal.get_or_insert_with(|| {
+    fn ask_to_renew(&mut self, now: &Moment) -> Option<Command> {
+        let ahead_ns = self.follow_ns().max(0);
+        let sent = self.sent(now, ahead_ns)?;
+        let since_ns = self.seat.as_ref()?.since_ns;
+        let age = Duration::from_nanos(now.boot_ns.saturating_sub(since_ns));
+        let until = self.window_end(&sent.at, age);
+        let seat = self.seat.as_mut()?;
+        let (ask, first) = self.renewal.get_or_insert_with(|| {
+            let next = seat.next.get_or_insert_with(Token::random);
             let ask = Renew {
                 generator_id: seat.generator_id,
                 token: seat.token.clone(),
                 seq: seat.seq,
-                next: seat.next.hash(),
+                next: next.hash(),
                 until,
-                now_ms: now.unix_ms,
+                now_ms: sent.at.unix_ms,
             };
-            (ask, Sent { at: *now, tick })
+            (ask, sent)
         });
-        ask.now_ms = now.unix_ms;
+        // By the time that the window asked for was reckoned in.
+        ask.now_ms = now.unix_ms.saturating_add(first.follow_ns / 1_000_000);
         Some(Command::Renew(ask.clone()))
+    }
+
+    /// What is sent now, by the id clock as it would read once it has followed by so much.
+    fn sent(&self, now: &Moment, follow_ns: i64) -> Option<Sent> {
+        let at = clock::ahead(now, follow_ns);
+        let tick = self.format.tick_at(at).ok()?;
+        Some(Sent { at, tick, follow_ns })
     }
 
     /// The end of a window that lasts from now for the time agreed for a lease of this age, in
@@ -297,13 +326,18 @@ impl Machine {
         let window = Window::new(self.format.layout(), grant.generator_id, grant.from, grant.until);
         self.pace.failures = 0;
         self.pace.retry_ns = now.boot_ns;
-        let usable = now.boot_ns < seat.deadline_ns;
+        // One that was had for another time is of use only while that is still wanted.
+        let wanted = sent.follow_ns == 0 || self.moves_back();
+        let usable = wanted && now.boot_ns < seat.deadline_ns && self.state != State::Idle;
         match window {
-            Ok(window) if usable && !self.stopping => {
+            Ok(window) if usable => {
                 self.retired = self.seat.replace(seat.clone());
                 self.renewal = None;
                 self.state = if seat.draining { State::Draining } else { State::Held };
-                commands.push(Command::Open { window, deadline_ns: seat.deadline_ns });
+                let follow_ns = sent.follow_ns;
+                self.stepped = self.stepped.filter(|_| follow_ns == 0);
+                let deadline_ns = seat.deadline_ns;
+                commands.push(Command::Open { window, deadline_ns, follow_ns });
             }
             // Too late to be of use, or no longer wanted: given back unused.
             _ => self.leave(&seat, grant.from),
@@ -314,7 +348,7 @@ impl Machine {
         Seat {
             generator_id: grant.generator_id,
             token,
-            next: Token::random(),
+            next: None,
             seq: grant.seq,
             until: grant.until,
             since_ns: sent.at.boot_ns,
@@ -353,6 +387,11 @@ impl Machine {
         }
         let extended_ns = self.pace.deadline_ns(renewal.until, &sent);
         let renew_ns = self.pace.renew_ns(renewal.until, &sent);
+        // What the window does not reach cannot be followed to under this lease.
+        let follow_ns = self.follow_ns();
+        if sent.follow_ns > 0 && follow_ns > 0 && renewal.until <= sent.tick {
+            return self.lose(commands);
+        }
         let Some(seat) = &mut self.seat else { return };
         seat.seq = renewal.seq;
         seat.draining = renewal.draining;
@@ -365,12 +404,15 @@ impl Machine {
         match renewal.token {
             // Landed, with this sending or an earlier one of the same bytes.
             Carries::Next => {
-                seat.token = std::mem::replace(&mut seat.next, Token::random());
+                seat.token = seat.next.take().unwrap_or_else(|| seat.token.clone());
                 seat.renew_ns = renew_ns.max(now.boot_ns);
             }
             // The cell was changed beside us: the next attempt starts from it, at once.
-            Carries::Token if renewal.seq != ask.seq => seat.renew_ns = now.boot_ns,
-            // Nothing to extend yet.
+            Carries::Token if renewal.seq != ask.seq => {
+                seat.next = None;
+                seat.renew_ns = now.boot_ns;
+            }
+            // Nothing to extend yet; and what was sent may land still, so its token stays.
             Carries::Token => {
                 let pause_ns = nanos(self.terms.renew()) / 8;
                 seat.renew_ns = now.boot_ns.saturating_add(pause_ns);
@@ -378,6 +420,14 @@ impl Machine {
         }
         seat.until = seat.until.max(renewal.until);
         commands.push(Command::Extend { until: seat.until, deadline_ns: seat.deadline_ns });
+        if follow_ns > 0 {
+            if sent.follow_ns > 0 {
+                self.stepped = None;
+                commands.push(Command::Follow { by_ns: sent.follow_ns });
+            } else {
+                seat.renew_ns = now.boot_ns;
+            }
+        }
     }
 
     fn released(&mut self, now: &Moment, answer: &Result<(), ReleaseError>) {
@@ -398,12 +448,28 @@ impl Machine {
         }
     }
 
+    fn start(&mut self, now: &Moment, seed: u64) {
+        self.pace.seed(seed);
+        if self.state == State::Idle && !self.stopping {
+            // A copy of this process may have it too.
+            self.key = None;
+            self.state = State::Acquiring;
+            self.pace.retry_ns = now.boot_ns;
+        }
+    }
+
     fn stop(&mut self, commands: &mut Vec<Command>) {
-        if self.stopping {
+        self.stopping = true;
+        self.rest(commands);
+    }
+
+    /// Closes the gate and gives the lease back.
+    fn rest(&mut self, commands: &mut Vec<Command>) {
+        if self.state == State::Idle {
             return;
         }
-        self.stopping = true;
         self.state = State::Idle;
+        self.renewal = None;
         self.pace.retry_ns = 0;
         if let Some(seat) = self.seat.take() {
             self.retired = Some(seat);
@@ -415,7 +481,7 @@ impl Machine {
     fn lose(&mut self, commands: &mut Vec<Command>) {
         self.renewal = None;
         if self.seat.take().is_some() {
-            self.state = if self.stopping { State::Idle } else { State::Lost };
+            self.state = State::Lost;
             commands.push(Command::Close);
         }
     }
@@ -426,7 +492,7 @@ impl Machine {
                 generator_id: seat.generator_id,
                 token: seat.token.clone(),
                 // A renewal may have landed without our knowing.
-                next: Some(seat.next.clone()),
+                next: seat.next.clone(),
                 seq: seat.seq,
                 unused_from,
             },

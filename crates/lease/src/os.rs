@@ -3,6 +3,7 @@
 //! Everything else takes a clock as a value. `clippy.toml` holds this door shut elsewhere.
 
 use std::fs;
+use std::time::Duration;
 
 use snowlease_core::ForkGuard;
 
@@ -19,6 +20,11 @@ pub fn wall_ms() -> i64 {
 /// Nanoseconds since boot; never steps, counts suspend.
 pub fn boot_ns() -> u64 {
     u64::try_from(read(libc::CLOCK_BOOTTIME)).unwrap_or(0)
+}
+
+/// Nanoseconds since boot while the machine ran: never steps, does not count suspend.
+pub fn running_ns() -> u64 {
+    u64::try_from(read(libc::CLOCK_MONOTONIC)).unwrap_or(0)
 }
 
 fn read(clock: libc::clockid_t) -> i128 {
@@ -45,6 +51,14 @@ pub struct KernelTime {
     pub max_error_us: i64,
     /// Whether some daemon keeps it synchronised, as far as the kernel knows.
     pub synchronised: bool,
+}
+
+impl KernelTime {
+    /// Whether the wall clock is as good as it gets: synchronised, with an error below this.
+    pub fn is_sure(self, max_error: Duration) -> bool {
+        let error_us = u128::try_from(self.max_error_us).unwrap_or(u128::MAX);
+        self.synchronised && error_us < max_error.as_micros()
+    }
 }
 
 /// Asks the kernel how good the wall clock is. `None` where it does not say.

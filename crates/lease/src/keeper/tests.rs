@@ -9,7 +9,7 @@ use snowlease_core::{Format, Generator, Id, Refusal, Tick};
 
 use super::*;
 use crate::testing::{Fault, FaultyStore, MemoryStore};
-use crate::{Administer, LeaseStore};
+use crate::{AcquireError, Administer, LeaseStore, Outage, ReleaseError, RenewError, os};
 
 fn terms() -> Terms {
     Terms::new(Duration::from_millis(1_000), Duration::from_millis(300)).unwrap()

@@ -35,12 +35,12 @@ struct Host {
 }
 
 impl Host {
-    fn new(seed: u64, unix_ms: i64) -> Host {
+    fn new(unix_ms: i64) -> Host {
         let clock = ScriptedClock::at_ms(unix_ms);
         let generator = Generator::new(format(), clock.clone()).with_max_wait(Duration::ZERO);
         let terms = Terms::new(Duration::from_secs(3), Duration::from_secs(1)).unwrap();
         let holder = Holder::new("host", "", "", "").unwrap();
-        let machine = Machine::new(terms, format(), holder, seed);
+        let machine = Machine::new(terms, format(), holder);
         Host { clock, generator, machine, issued: Vec::new(), paused: 0 }
     }
 
@@ -53,13 +53,14 @@ impl Host {
                     Command::Acquire(ask) => Some(Event::Acquired(store.acquire(&ask))),
                     Command::Renew(ask) => Some(Event::Renewed(store.renew(&ask))),
                     Command::Release(ask) => Some(Event::Released(store.release(&ask))),
-                    Command::Open { window, deadline_ns } => {
+                    Command::Open { window, deadline_ns, .. } => {
                         self.generator.open(window, deadline_ns).unwrap().map(Event::Closed)
                     }
                     Command::Extend { until, deadline_ns } => {
                         self.generator.extend(until, deadline_ns);
                         None
                     }
+                    Command::Follow { .. } => unreachable!("no clock event was given"),
                     Command::Close => self.generator.close().map(Event::Closed),
                 };
                 if matches!(answer, Some(Event::Acquired(_) | Event::Renewed(_)))
@@ -87,9 +88,9 @@ fn run_fleet(seed: u64, steps: u32, rates: Rates) -> (usize, u64) {
     let memory = Arc::new(MemoryStore::new(format(), (0, 2)).unwrap());
     let store = FaultyStore::seeded(memory, seed, rates);
     let mut now_ms = START_MS;
-    let mut hosts: Vec<Host> = (0..4).map(|n| Host::new(seed ^ n, now_ms)).collect();
-    for host in &mut hosts {
-        host.run(&store, Event::Start, &mut random);
+    let mut hosts: Vec<Host> = (0..4).map(|_| Host::new(now_ms)).collect();
+    for (host, n) in hosts.iter_mut().zip(0..) {
+        host.run(&store, Event::Start { seed: seed ^ n }, &mut random);
     }
     let (mut seen, mut lives) = (HashSet::new(), 0);
     for _ in 0..steps {
@@ -113,14 +114,16 @@ fn run_fleet(seed: u64, steps: u32, rates: Rates) -> (usize, u64) {
             6..10 => {
                 host.run(&store, Event::Stop, &mut random);
                 lives += end(host, seed, &mut seen);
-                *host = Host::new(random.draw(), now_ms);
-                host.run(&store, Event::Start, &mut random);
+                *host = Host::new(now_ms);
+                let seed = random.draw();
+                host.run(&store, Event::Start { seed }, &mut random);
             }
             // A crash: nothing is released, and nothing is remembered.
             10..12 => {
                 lives += end(host, seed, &mut seen);
-                *host = Host::new(random.draw(), now_ms);
-                host.run(&store, Event::Start, &mut random);
+                *host = Host::new(now_ms);
+                let seed = random.draw();
+                host.run(&store, Event::Start { seed }, &mut random);
             }
             // Callers that were paused may be the first to run.
             12..60 => host.issue(random.below(6)),

@@ -12,6 +12,9 @@ pub(super) struct Sent {
     /// When it was first sent: the lease's real time is counted from here.
     pub(super) at: Moment,
     pub(super) tick: Tick,
+    /// By how much the id clock is to be seeded anew if this succeeds: `at` and `tick` are by that
+    /// time.
+    pub(super) follow_ns: i64,
 }
 
 /// The times of one holder.
@@ -27,8 +30,20 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn new(terms: Terms, format: Format, seed: u64) -> Pace {
-        Pace { terms, format, failures: 0, retry_ns: 0, random: seed }
+    pub(super) fn new(terms: Terms, format: Format) -> Pace {
+        Pace { terms, format, failures: 0, retry_ns: 0, random: 0 }
+    }
+
+    /// Spreads by this seed from now on.
+    pub(super) fn seed(&mut self, seed: u64) {
+        self.random = seed;
+    }
+
+    /// When to ask the store about a clock that was set: soon, and not with the whole fleet at
+    /// once, whose clocks may have been set together.
+    pub(super) fn ask_soon_ns(&mut self, now: &Moment) -> u64 {
+        let spread_ns = nanos(self.terms.attempt()) / 8;
+        now.boot_ns.saturating_add(self.random() % spread_ns.max(1))
     }
 
     /// When the lease's real time runs out, counted from when it was asked for, less the margin.

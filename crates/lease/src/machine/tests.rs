@@ -17,7 +17,7 @@ fn at_ms(ms: u64) -> Moment {
 
 fn machine() -> Machine {
     let holder = Holder::new("web-1", "", "", "").unwrap();
-    Machine::new(Terms::DEFAULT, Format::DEFAULT, holder, 7)
+    Machine::new(Terms::DEFAULT, Format::DEFAULT, holder)
 }
 
 /// One cell, changed by the same rules as every store.
@@ -74,10 +74,10 @@ fn asked_to_renew(commands: &[Command]) -> Renew {
 /// A machine that holds a lease since 1 s, and its cell.
 fn held() -> (Machine, OneCell) {
     let (mut machine, mut cell) = (machine(), OneCell::new());
-    let ask = asked_to_acquire(&machine.step(&at_ms(1_000), Event::Start));
+    let ask = asked_to_acquire(&machine.step(&at_ms(1_000), Event::Start { seed: 7 }));
     let answer = cell.acquire(&ask);
     let commands = machine.step(&at_ms(1_010), Event::Acquired(answer));
-    let [Command::Open { window, deadline_ns }] = commands[..] else { panic!("{commands:?}") };
+    let [Command::Open { window, deadline_ns, .. }] = commands[..] else { panic!("{commands:?}") };
     assert_eq!((window.from(), window.until()), (Tick(1_000), Tick(61_000)));
     // 60 s from the sending, not from the answer, less the margin.
     assert_eq!(deadline_ns, at_ms(60_000).boot_ns);
@@ -172,19 +172,19 @@ fn long_ticks_end_no_lease_and_leave_no_gap() {
     // Ticks of an hour, windows of a minute; half a minute before the hour, and on.
     let format = Format::new(Layout::DEFAULT, 3_600_000, EPOCH).unwrap();
     let holder = Holder::new("web-1", "", "", "").unwrap();
-    let mut machine = Machine::new(Terms::DEFAULT, format, holder, 7);
+    let mut machine = Machine::new(Terms::DEFAULT, format, holder);
     let mut cell = OneCell::new();
     cell.1.format = format;
     let start_ms = 3_570_000;
     let mut now_ms = start_ms;
-    let mut commands = machine.step(&at_ms(now_ms), Event::Start);
+    let mut commands = machine.step(&at_ms(now_ms), Event::Start { seed: 7 });
     let (mut until, mut deadline_ns) = (Tick(0), 0);
     while now_ms < start_ms + 400_000 {
         let moment = at_ms(now_ms);
         let event = match commands.pop() {
             Some(Command::Acquire(ask)) => Event::Acquired(cell.acquire(&ask)),
             Some(Command::Renew(ask)) => Event::Renewed(cell.renew(&ask)),
-            Some(Command::Open { window, deadline_ns: deadline }) => {
+            Some(Command::Open { window, deadline_ns: deadline, .. }) => {
                 (until, deadline_ns) = (window.until(), deadline);
                 Event::Wake
             }
@@ -225,14 +225,14 @@ fn a_store_that_went_back_ends_the_lease() {
 #[test]
 fn a_lost_answer_to_an_acquire_takes_no_second_generator_id() {
     let (mut machine, mut cell) = (machine(), OneCell::new());
-    let ask = asked_to_acquire(&machine.step(&at_ms(1_000), Event::Start));
+    let ask = asked_to_acquire(&machine.step(&at_ms(1_000), Event::Start { seed: 7 }));
     cell.acquire(&ask).unwrap();
     let lost = Event::Acquired(Err(AcquireError::Outage(Outage::unknown("no answer"))));
     machine.step(&at_ms(4_000), lost);
     let again = asked_to_acquire(&machine.step(&at_ms(7_000), Event::Wake));
     let answer = cell.acquire(&again);
     let commands = machine.step(&at_ms(7_010), Event::Acquired(answer));
-    let [Command::Open { window, deadline_ns }] = commands[..] else { panic!("{commands:?}") };
+    let [Command::Open { window, deadline_ns, .. }] = commands[..] else { panic!("{commands:?}") };
     assert_eq!(window.until(), Tick(61_000));
     assert_eq!(deadline_ns, at_ms(60_000).boot_ns);
 }
@@ -240,7 +240,7 @@ fn a_lost_answer_to_an_acquire_takes_no_second_generator_id() {
 #[test]
 fn a_grant_that_comes_too_late_is_given_back_unused() {
     let (mut machine, mut cell) = (machine(), OneCell::new());
-    let ask = asked_to_acquire(&machine.step(&at_ms(1_000), Event::Start));
+    let ask = asked_to_acquire(&machine.step(&at_ms(1_000), Event::Start { seed: 7 }));
     let answer = cell.acquire(&ask);
     let commands = machine.step(&at_ms(60_500), Event::Acquired(answer));
     // It goes back before another one is asked for: it may be the only one there is.
@@ -255,7 +255,8 @@ fn a_grant_that_comes_too_late_is_given_back_unused() {
 #[test]
 fn a_key_is_not_asked_with_again_once_its_window_would_be_over() {
     let mut machine = machine();
-    let first = asked_to_acquire(&machine.step(&at_ms(1_000), Event::Start)).request_key;
+    let first =
+        asked_to_acquire(&machine.step(&at_ms(1_000), Event::Start { seed: 7 })).request_key;
     let unknown = || Event::Acquired(Err(AcquireError::Outage(Outage::unknown("no answer"))));
     machine.step(&at_ms(4_000), unknown());
     let again = asked_to_acquire(&machine.step(&at_ms(30_000), Event::Wake)).request_key;
@@ -273,20 +274,20 @@ fn at_the_end_of_time_the_lease_is_lost_and_a_stop_ends() {
     assert!(matches!(commands[..], [Command::Close]), "{commands:?}");
     assert!(machine.wake_ns().unwrap() > at_ms(end_ms).boot_ns, "it would be woken at once");
     machine.step(&at_ms(end_ms + 10), Event::Stop);
-    assert!(machine.is_done());
+    assert!(machine.is_at_rest());
 
     let (mut machine, _cell) = held();
     machine.step(&at_ms(end_ms), Event::Stop);
     let closed = Closed { generator_id: 4, unused_from: Tick(5_001) };
     machine.step(&at_ms(end_ms), Event::Closed(closed));
-    assert!(machine.is_done());
+    assert!(machine.is_at_rest());
 }
 
 #[test]
 fn a_clock_before_the_epoch_is_waited_for_and_not_asked_about_in_a_tight_loop() {
     let mut machine = machine();
     let before = Moment { unix_ms: 0, ..at_ms(1_000) };
-    assert!(machine.step(&before, Event::Start).is_empty());
+    assert!(machine.step(&before, Event::Start { seed: 7 }).is_empty());
     assert!(machine.wake_ns().unwrap() > before.boot_ns);
     asked_to_acquire(&machine.step(&at_ms(10_000), Event::Wake));
 }
@@ -296,7 +297,7 @@ fn a_clean_stop_closes_the_gate_before_it_releases() {
     let (mut machine, mut cell) = held();
     let commands = machine.step(&at_ms(5_000), Event::Stop);
     assert!(matches!(commands[..], [Command::Close]), "{commands:?}");
-    assert!(!machine.is_done());
+    assert!(!machine.is_at_rest());
     let closed = Closed { generator_id: 4, unused_from: Tick(5_001) };
     let commands = machine.step(&at_ms(5_000), Event::Closed(closed));
     let [Command::Release(ask)] = &commands[..] else { panic!("{commands:?}") };
@@ -304,7 +305,7 @@ fn a_clean_stop_closes_the_gate_before_it_releases() {
     let answer = cell.release(ask);
     assert_eq!(answer, Ok(()));
     machine.step(&at_ms(5_010), Event::Released(answer));
-    assert!(machine.is_done());
+    assert!(machine.is_at_rest());
     assert_eq!(cell.0.until, Tick(5_001));
 }
 
@@ -330,7 +331,7 @@ fn a_stop_gives_up_on_a_store_that_is_gone() {
     let mut commands = machine.step(&at_ms(5_000), Event::Closed(closed));
     let mut now = 5_000;
     let mut attempts = 0;
-    while !machine.is_done() {
+    while !machine.is_at_rest() {
         if let [Command::Release(_)] = commands[..] {
             attempts += 1;
             let gone = Event::Released(Err(ReleaseError::Outage(Outage::unavailable("gone"))));
@@ -375,7 +376,7 @@ fn a_drain_makes_before_it_breaks() {
 #[test]
 fn a_shorter_window_is_renewed_earlier() {
     let (mut machine, mut cell) = (machine(), OneCell::new());
-    let mut ask = asked_to_acquire(&machine.step(&at_ms(1_000), Event::Start));
+    let mut ask = asked_to_acquire(&machine.step(&at_ms(1_000), Event::Start { seed: 7 }));
     ask.until = Tick(10_000); // a service with shorter terms
     let answer = cell.acquire(&ask);
     machine.step(&at_ms(1_000), Event::Acquired(answer));
@@ -385,7 +386,7 @@ fn a_shorter_window_is_renewed_earlier() {
 #[test]
 fn a_pool_that_is_used_up_is_asked_again_and_not_in_a_tight_loop() {
     let mut machine = machine();
-    machine.step(&at_ms(0), Event::Start);
+    machine.step(&at_ms(0), Event::Start { seed: 7 });
     let mut asked = 0;
     let mut waiting = true;
     for ms in (0..60_000).step_by(10) {

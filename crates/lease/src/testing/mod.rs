@@ -9,9 +9,11 @@ mod random;
 pub mod suite;
 #[cfg(test)]
 mod tests;
+mod time;
 
 pub use faulty::{Fault, FaultyStore, Rates};
 pub use insistent::InsistentStore;
 pub use memory::{MemoryStore, Snapshot};
 pub use oracle::{Breach, Windows};
 pub use random::Random;
+pub use time::ScriptedTime;
