@@ -39,7 +39,7 @@ use self::gate::{Gate, Lease};
 use self::marker::Marker;
 use self::mode::{Kind, MARKED, TICKING};
 pub use self::page::ForkGuard;
-use self::page::Page;
+use self::page::{Fields, Page};
 use self::span::Span;
 pub use self::ticking::Ticked;
 use self::ticking::Ticking;
@@ -85,6 +85,7 @@ use crate::{Clock, Format, Id, Refusal};
 /// G1 to G4 and G7 in `docs/guarantees.md`. Held by `generator/tests.rs` (unit and property tests)
 /// and `generator/models.rs` (loom).
 #[derive(Debug)]
+#[repr(C)] // what the hot path reads comes first, after the word
 pub struct Generator {
     word: Apart,
     page: Page,
@@ -252,15 +253,20 @@ impl Generator {
     /// The hot path.
     #[inline(always)]
     fn draw(&self) -> Draw {
-        let mode = self.page.mode();
-        let marker = if mode & MARKED == 0 { 0 } else { self.page.marker() };
+        let page: &Fields = &self.page;
+        let mode = page.mode();
+        let marker = if mode & MARKED == 0 { 0 } else { page.marker() };
         if mode & TICKING == 0 {
-            let kind = Kind::of(mode);
-            if !self.page.holds(kind, self.gauge(kind)) {
+            // Kind by kind, so that each is a comparison without arithmetic on addresses.
+            let holds = match Kind::of(mode) {
+                Kind::Counter => page.holds(Kind::Counter, self.gauge(Kind::Counter)),
+                Kind::Clock => page.holds(Kind::Clock, self.gauge(Kind::Clock)),
+            };
+            if !holds {
                 return Draw::Cold(None);
             }
         }
-        let tick_start = self.page.published();
+        let tick_start = page.published();
         if tick_start == 0 {
             return Draw::Cold(None);
         }
@@ -272,7 +278,7 @@ impl Generator {
         if offset >= self.shape.last {
             // Whoever draws the last value of a tick sends the others away, so that they draw no
             // gaps.
-            self.page.park_if(tick_start);
+            page.park_if(tick_start);
             if offset > self.shape.last {
                 return Draw::Cold((value & CLOSED == 0).then_some(value));
             }

@@ -8,6 +8,8 @@
 //!
 //! The fields fill one line of the processor's cache. It is written once a tick.
 
+use std::ops::Deref;
+
 use super::mode::Kind;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -31,7 +33,7 @@ impl ForkGuard {
 /// Alone on its page, on kernels with pages of up to 64 KiB.
 #[derive(Debug)]
 #[repr(C, align(65536))]
-struct Fields {
+pub(super) struct Fields {
     /// First value of the running tick, or 0: go cold. (Tick 0 of generator id 0 starts at 0 as
     /// well; it is always served cold, which is right, only slower.)
     published: AtomicU64,
@@ -81,11 +83,29 @@ impl Page {
     pub(super) fn guarded(&self) -> bool {
         self.guarded
     }
+}
 
+/// The hot path takes the fields once, and then needs no other way to them.
+impl Deref for Page {
+    type Target = Fields;
+
+    #[inline(always)]
+    fn deref(&self) -> &Fields {
+        &self.fields
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        (self.guard.unprotect)((&raw mut *self.fields).cast(), size_of::<Fields>());
+    }
+}
+
+impl Fields {
     /// Whether this is a child that was forked after the page was made.
     pub(super) fn forked(&self) -> bool {
         // ORDERING: Relaxed; written before the page is shared, and never again by this process.
-        self.fields.magic.load(Ordering::Relaxed) != MAGIC
+        self.magic.load(Ordering::Relaxed) != MAGIC
     }
 
     /// What guards a call: see [`mode`](super::mode).
@@ -93,22 +113,22 @@ impl Page {
     pub(super) fn mode(&self) -> u64 {
         // ORDERING: Relaxed; a caller that has an old mode reads a gauge in that gauge's own unit,
         // and one that has the new mode before the length that belongs to it goes cold.
-        self.fields.mode.load(Ordering::Relaxed)
+        self.mode.load(Ordering::Relaxed)
     }
 
     /// Sets what guards a call, and for how long a tick holds at most.
     pub(super) fn set_mode(&self, mode: u64, kind: Kind, length: u64) {
         // ORDERING: Release, the length before the mode that reads it. A turn that is under way
         // publishes from the former length: that tick ends one span too late at worst, once.
-        self.fields.held[kind.index()].length.store(length, Ordering::Release);
-        self.fields.mode.store(mode, Ordering::Release);
+        self.held[kind.index()].length.store(length, Ordering::Release);
+        self.mode.store(mode, Ordering::Release);
     }
 
     /// Whether this reading of the gauge lies where the published tick holds; to be asked before
     /// [`Page::published`].
     #[inline(always)]
     pub(super) fn holds(&self, kind: Kind, reading: u64) -> bool {
-        let held = &self.fields.held[kind.index()];
+        let held = &self.held[kind.index()];
         // ORDERING: Acquire pairs with the Release in `publish_until`: whoever sees a reading also
         // sees the tick that was published before it, or a later one, and the length it was
         // reckoned with. Modelled by `loom_*` in generator/models.rs.
@@ -122,18 +142,18 @@ impl Page {
     pub(super) fn published(&self) -> u64 {
         // ORDERING: Acquire pairs with the Release in `publish`. A stale value is harmless: a value
         // drawn from the word lies within one tick of it only if that tick is still running.
-        self.fields.published.load(Ordering::Acquire)
+        self.published.load(Ordering::Acquire)
     }
 
     /// Publishes a tick, until it is parked.
     pub(super) fn publish(&self, tick_start: u64) {
         // ORDERING: Release, after the exchange that the tick was looked at for.
-        self.fields.published.store(tick_start, Ordering::Release);
+        self.published.store(tick_start, Ordering::Release);
     }
 
     /// Publishes a tick that ends at this reading of the gauge.
     pub(super) fn publish_until(&self, tick_start: u64, kind: Kind, end: u64) {
-        let held = &self.fields.held[kind.index()];
+        let held = &self.held[kind.index()];
         // ORDERING: Relaxed; if it changes meanwhile, see `set_mode`.
         let since = end.wrapping_sub(held.length.load(Ordering::Relaxed));
         self.publish(tick_start);
@@ -145,19 +165,14 @@ impl Page {
     pub(super) fn park(&self) {
         // ORDERING: Release for symmetry with `publish`; parking twice or late only costs a cold
         // call.
-        self.fields.published.store(0, Ordering::Release);
+        self.published.store(0, Ordering::Release);
     }
 
     /// Parks unless a newer tick has been published already.
     pub(super) fn park_if(&self, tick_start: u64) {
         // ORDERING: AcqRel as the store in `park`; on failure nothing was decided by the value
         // read.
-        let _ = self.fields.published.compare_exchange(
-            tick_start,
-            0,
-            Ordering::AcqRel,
-            Ordering::Relaxed,
-        );
+        let _ = self.published.compare_exchange(tick_start, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 
     /// The marker that the open lease was had under; to be asked before a value is drawn.
@@ -166,18 +181,12 @@ impl Page {
         // ORDERING: Acquire, before the value is drawn, pairs with the Release in `set_marker`: who
         // reads the marker of a later lease draws after the former one was closed, and so no
         // value of that one. An older marker than the lease's own is only unequal.
-        self.fields.marker.load(Ordering::Acquire)
+        self.marker.load(Ordering::Acquire)
     }
 
     /// Remembers the marker for the lease about to be opened.
     pub(super) fn set_marker(&self, marker: u64) {
         // ORDERING: Release, between the closing of the former lease and the opening of the next.
-        self.fields.marker.store(marker, Ordering::Release);
-    }
-}
-
-impl Drop for Page {
-    fn drop(&mut self) {
-        (self.guard.unprotect)((&raw mut *self.fields).cast(), size_of::<Fields>());
+        self.marker.store(marker, Ordering::Release);
     }
 }

@@ -26,12 +26,22 @@ pub(super) struct Shape {
     pub(super) cap: u64,
     /// 2^S - 1: the last value of a tick, counted from its first.
     pub(super) last: u64,
+    composing: Composing,
     sequence_bits: u32,
-    generator_bits: u32,
     /// Bits below the generator id in a word: T + S, 1 to 63.
     lease_bits: u32,
     max_tick: u64,
-    max_generator_id: u64,
+}
+
+/// What turns a value into an id: tick and generator id change places, each by one shift.
+#[derive(Clone, Copy, Debug)]
+struct Composing {
+    tick_up: u32,
+    generator_down: u32,
+    /// The bits of the tick in an id.
+    tick_mask: u64,
+    /// The bits of the generator id in an id.
+    generator_mask: u64,
 }
 
 impl Shape {
@@ -39,11 +49,15 @@ impl Shape {
         Shape {
             cap: layout.ids_per_tick(),
             last: layout.max_sequence(),
+            composing: Composing {
+                tick_up: layout.generator_bits(),
+                generator_down: layout.tick_bits(),
+                tick_mask: layout.max_tick() << (layout.generator_bits() + layout.sequence_bits()),
+                generator_mask: layout.max_generator_id() << layout.sequence_bits(),
+            },
             sequence_bits: layout.sequence_bits(),
-            generator_bits: layout.generator_bits(),
             lease_bits: layout.tick_bits() + layout.sequence_bits(),
             max_tick: layout.max_tick(),
-            max_generator_id: layout.max_generator_id(),
         }
     }
 
@@ -108,16 +122,14 @@ impl Shape {
         if sequence < self.cap / 4 { sequence } else { 0 }
     }
 
-    /// The id a value stands for.
-    #[inline]
+    /// The id a value stands for; the value is of an open word.
+    #[inline(always)]
     pub(super) fn compose(&self, value: u64) -> Id {
-        let tick = (value >> self.sequence_bits) & self.max_tick;
-        let generator_id = (value >> self.lease_bits) & self.max_generator_id;
-        let sequence = value & (self.cap - 1);
+        let Composing { tick_up, generator_down, tick_mask, generator_mask } = self.composing;
         Id::new_unchecked(
-            tick << (self.generator_bits + self.sequence_bits)
-                | generator_id << self.sequence_bits
-                | sequence,
+            (value << tick_up & tick_mask)
+                | (value >> generator_down & generator_mask)
+                | (value & self.last),
         )
     }
 }
