@@ -19,7 +19,10 @@ pub fn wall_ms() -> i64 {
 
 /// Nanoseconds since boot; never steps, counts suspend.
 pub fn boot_ns() -> u64 {
-    u64::try_from(read(libc::CLOCK_BOOTTIME)).unwrap_or(0)
+    let time = timespec(libc::CLOCK_BOOTTIME);
+    // Neither part is ever negative, and 64 bits hold 584 years: calls without a counter end here,
+    // so it is kept to one multiplication.
+    time.tv_sec.cast_unsigned().wrapping_mul(1_000_000_000) + time.tv_nsec.cast_unsigned()
 }
 
 /// Nanoseconds since boot while the machine ran: never steps, does not count suspend.
@@ -28,12 +31,17 @@ pub fn running_ns() -> u64 {
 }
 
 fn read(clock: libc::clockid_t) -> i128 {
+    let time = timespec(clock);
+    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+}
+
+fn timespec(clock: libc::clockid_t) -> libc::timespec {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid, exclusive place for the answer. The call cannot fail for the two
     // clocks above, which every Linux since 2.6.39 has; if it did, `time` would stay 0 and no
     // id be issued.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
-    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+    time
 }
 
 /// Whether the kernel itself keeps time by the processor's counter, so that it is fit to be a
