@@ -27,7 +27,7 @@ use crate::metrics::Operation;
 use crate::query::NoQuery;
 use crate::reply::{self, Failure};
 use crate::shared::Shared;
-use crate::standing::Standing;
+use crate::standing::{ClockStanding, Standing};
 use crate::view::look;
 
 const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -158,17 +158,61 @@ impl Look {
         let renewals = standing.renewals.iter().copied();
         let help = "Answers of the store to the service's own holder";
         sheet.counters(("renewals", help), "outcome", renewals)?;
-        let Some(clock) = standing.clock else { return Ok(()) };
-        let help = "Wall clock minus id clock";
-        sheet.gauge("clock_offset_seconds", help, Some(clock.offset_s))?;
-        let help = "How far off the wall clock may be, by the kernel's estimate";
-        sheet.gauge("clock_max_error_seconds", help, clock.max_error_s)?;
-        let help = "How far the tick of an id may be from true time";
-        sheet.gauge("ordering_bound_seconds", help, clock.ordering_bound_s)?;
-        let help = "This host's clock minus the reference clock";
-        sheet.gauge("clock_skew_seconds", help, clock.skew_s)?;
-        sheet.counter("clock_steps", "How often the wall clock was set", Some(clock.steps))?;
-        sheet.counter("clock_pauses", "How often the process stood still", clock.pauses)
+        standing.clock.as_ref().map_or(Ok(()), |clock| clock.encode(sheet))
+    }
+}
+
+impl ClockStanding {
+    fn encode(&self, sheet: &mut Sheet<'_>) -> fmt::Result {
+        let flag = |flag: bool| f64::from(u8::from(flag));
+        for (name, help, value) in [
+            ("offset_seconds", "Wall clock minus id clock", Some(self.offset_s)),
+            (
+                "max_error_seconds",
+                "How far off the wall clock may be, by the kernel's estimate",
+                self.max_error_s,
+            ),
+            (
+                "synchronised",
+                "Whether the wall clock is kept synchronised, as far as the kernel knows",
+                self.synchronised.map(flag),
+            ),
+            (
+                "lead_seconds",
+                "How far ids were ahead at worst in the last minute or two",
+                Some(self.lead_s),
+            ),
+            (
+                "lag_seconds",
+                "How far ids were behind at worst in the last minute or two",
+                Some(self.lag_s),
+            ),
+            ("skew_seconds", "This host's id clock minus the reference clock", self.skew_s),
+            (
+                "alarm",
+                "Whether somebody should look at the clock",
+                Some(flag(self.alarm.is_some())),
+            ),
+            ("read_seconds", "What one reading of the boot clock costs", Some(self.read_s)),
+        ] {
+            sheet.gauge(&format!("clock_{name}"), help, value)?;
+        }
+        let help = "What calls check the time by";
+        let mut encoder =
+            sheet.0.encode_descriptor("clock_gauge", help, None, MetricType::Gauge)?;
+        let labels = [("kind", self.gauge)];
+        ConstGauge::new(1.0).encode(encoder.encode_family(&labels)?)?;
+        for (name, help, count) in [
+            ("clock_steps", "How often the wall clock was set", self.steps),
+            ("clock_pauses", "How often the process stood still", self.pauses),
+            ("clock_reseeds", "How often ids followed a clock that was set", self.reseeds),
+        ] {
+            sheet.counter(name, help, Some(count))?;
+        }
+        let help = "How far the tick of an id may be from the host's disciplined time";
+        sheet.gauge("ordering_bound_seconds", help, self.ordering_bound_s)?;
+        let help = "Whether the order of ids among hosts has a bound now";
+        sheet.gauge("ordering_bounded", help, Some(flag(self.ordering_bound_s.is_some())))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use snowlease_core::Window;
-use snowlease_lease::{State, Status};
+use snowlease_core::{Gauge, Window};
+use snowlease_lease::{ClockStatus, State, Status};
 
 /// How the holder of the service's own lease stands.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,20 +25,59 @@ pub struct Standing {
 }
 
 /// How the id clock stands; what is not known is left out of the metrics.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClockStanding {
     /// Wall clock minus id clock, in seconds.
     pub offset_s: f64,
     /// How far off the wall clock may be by the kernel's estimate, in seconds.
     pub max_error_s: Option<f64>,
+    /// Whether the wall clock is kept synchronised, as far as the kernel knows.
+    pub synchronised: Option<bool>,
     /// How often the wall clock was set.
     pub steps: u64,
     /// How often the process stood still for long.
-    pub pauses: Option<u64>,
-    /// How far the tick of an id may be from true time, in seconds (G3).
-    pub ordering_bound_s: Option<f64>,
-    /// The reference clock's answer: this host's clock minus it, in seconds.
+    pub pauses: u64,
+    /// How often the id clock was seeded anew.
+    pub reseeds: u64,
+    /// How far the id clock was ahead at worst in the last minute or two, in seconds.
+    pub lead_s: f64,
+    /// As `lead_s`, behind.
+    pub lag_s: f64,
+    /// This host's id clock minus the reference clock, in seconds.
     pub skew_s: Option<f64>,
+    /// How far the tick of an id may be from the host's disciplined time (G3), in seconds; nothing
+    /// while nobody can say.
+    pub ordering_bound_s: Option<f64>,
+    /// What a person should know, in words with what to do.
+    pub alarm: Option<String>,
+    /// What one reading of the boot clock costs, in seconds.
+    pub read_s: f64,
+    /// What calls check the time by: `counter` or `boottime`.
+    pub gauge: &'static str,
+}
+
+impl From<&ClockStatus> for ClockStanding {
+    fn from(clock: &ClockStatus) -> ClockStanding {
+        let ns = |ns: u64| Duration::from_nanos(ns).as_secs_f64();
+        ClockStanding {
+            offset_s: seconds(clock.offset_ns, 1e9),
+            max_error_s: clock.kernel.map(|kernel| seconds(kernel.max_error_us, 1e6)),
+            synchronised: clock.kernel.map(|kernel| kernel.synchronised),
+            steps: clock.counts.steps,
+            pauses: clock.counts.pauses,
+            reseeds: clock.counts.reseeds,
+            lead_s: ns(clock.lead_ns),
+            lag_s: ns(clock.lag_ns),
+            skew_s: clock.reference_ahead_ns.map(|(ahead_ns, _)| -seconds(ahead_ns, 1e9)),
+            ordering_bound_s: clock.bound.ok().map(|bound| bound.as_secs_f64()),
+            alarm: clock.alarm(),
+            read_s: ns(clock.gauged.boot_read_ns),
+            gauge: match clock.gauged.gauge {
+                Gauge::Counter { .. } => "counter",
+                Gauge::Clock { .. } => "boottime",
+            },
+        }
+    }
 }
 
 /// What a [`Keeper`](snowlease_lease::Keeper) tells.
@@ -51,9 +90,6 @@ impl From<Status> for Standing {
             Some(trouble) => trouble,
             None => no_lease(status.state).to_owned(),
         };
-        let kernel = snowlease_lease::os::kernel_time();
-        let max_error_s = kernel.map(|time| seconds(time.max_error_us, 1e6));
-        let offset_s = seconds(status.clock.offset_ns, 1e9);
         Standing {
             ready,
             reason,
@@ -70,14 +106,7 @@ impl From<Status> for Standing {
                 ("not-renewed", status.outcomes.not_renewed),
                 ("lost", status.outcomes.lost),
             ],
-            clock: Some(ClockStanding {
-                offset_s,
-                max_error_s,
-                steps: status.clock.steps,
-                pauses: None,
-                ordering_bound_s: max_error_s.map(|error| error + offset_s.abs()),
-                skew_s: status.skew_ms.map(|ms| seconds(ms, 1e3)),
-            }),
+            clock: Some(ClockStanding::from(&status.clock)),
         }
     }
 }
