@@ -26,6 +26,7 @@ pub use self::gauge::Gauged;
 pub use self::status::{ClockStatus, Unbounded, reading};
 pub use self::terms::{ClockTerms, ClockTermsError};
 use crate::os::{self, KernelTime};
+use crate::vm_clock;
 
 /// The clocks of a host, so that tests can script each apart: a test clock without a part of its
 /// own for suspend hides the faults of suspend.
@@ -90,6 +91,10 @@ impl Time for Host {
 
     fn counter(&self) -> Option<u64> {
         snowlease_core::clock::read_counter()
+    }
+
+    fn marker(&self) -> Option<&'static AtomicU64> {
+        vm_clock::marker()
     }
 }
 

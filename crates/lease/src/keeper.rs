@@ -7,6 +7,7 @@
 //! housekeeper, which wakes it.
 
 mod board;
+pub(crate) mod hands;
 mod run;
 
 use std::fmt;

@@ -1,11 +1,9 @@
 //! What a call may check its tick by on this host, and what that costs: measured once a process.
 
-use std::sync::OnceLock;
-
 use snowlease_core::Gauge;
 use snowlease_core::clock::read_counter;
 
-use crate::os;
+use crate::{PerProcess, os};
 
 /// How long the counter is compared with the boot clock.
 const MEASURE_NS: u64 = 10_000_000;
@@ -26,14 +24,26 @@ pub struct Gauged {
 impl Gauged {
     /// That of this host. The first time it takes about 10 ms.
     pub fn of_host() -> Gauged {
-        static HOST: OnceLock<Gauged> = OnceLock::new();
-        *HOST.get_or_init(|| Gauged { gauge: measured(), boot_read_ns: cost_ns() })
+        // Threads that are first at once each measure it, since a child must not wait for a thread
+        // of its parent's.
+        static HOST: PerProcess<Host> = PerProcess::new();
+        HOST.get().0
     }
 
     /// Whether reading the clock is a call to the kernel here, which makes each id dearer than
     /// everything else about it.
     pub fn is_slow(self) -> bool {
         self.boot_read_ns > SLOW_READ_NS
+    }
+}
+
+#[derive(Debug)]
+struct Host(Gauged);
+
+impl Default for Host {
+    /// Measured now.
+    fn default() -> Host {
+        Host(Gauged { gauge: measured(), boot_read_ns: cost_ns() })
     }
 }
 

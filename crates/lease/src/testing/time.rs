@@ -43,6 +43,13 @@ impl ScriptedTime {
         ScriptedTime { hands: Arc::new(Mutex::new(hands)), marker }
     }
 
+    /// The clocks of another host, which read the same now.
+    pub fn apart(&self) -> ScriptedTime {
+        let other = ScriptedTime::at_ms(0);
+        *other.hands() = *self.hands();
+        other
+    }
+
     /// Time passes: every clock moves on alike.
     pub fn pass_ns(&self, ns: u64) {
         self.pass_apart_ns(i128::from(ns), ns, ns, ns);
