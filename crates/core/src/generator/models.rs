@@ -9,6 +9,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
 
+mod marker;
+mod ticking;
+
 use loom::sync::Arc;
 use loom::thread;
 
@@ -224,6 +227,36 @@ fn loom_reopening_the_same_generator_id_repeats_nothing() {
         generator.open(window(tiny(), 5, from, from + 9), u64::MAX).unwrap();
         let mut ids = take(&generator, 3);
         ids.extend(caller.join().unwrap());
+        assert_distinct(ids);
+    });
+}
+
+#[test]
+fn loom_a_change_of_gauge_beside_issue() {
+    model(|| {
+        let clock = ScriptedClock::at_ms(EPOCH + 100);
+        clock.count_at(2_000_000_000);
+        let generator = Generator::new(tiny(), clock.clone());
+        generator.open(window(tiny(), 5, 0, 200), u64::MAX).unwrap();
+        let generator = Arc::new(generator);
+        let caller = {
+            let (generator, clock) = (Arc::clone(&generator), std::sync::Arc::clone(&clock));
+            thread::spawn(move || {
+                let mut ids = take(&generator, 1);
+                clock.advance_ms(1);
+                ids.extend(take(&generator, 1));
+                assert!(ids.is_sorted_by(|a, b| a < b));
+                ids
+            })
+        };
+        clock.trust_counter(false);
+        generator.refresh_gauge();
+        let mut ids = caller.join().unwrap();
+        // Whatever was published meanwhile: a tick later nothing of it holds.
+        clock.advance_ms(2);
+        let late = generator.try_next_id().unwrap();
+        assert!(tiny().decode(late).tick >= Tick(102), "an old tick holds on another gauge");
+        ids.push(late);
         assert_distinct(ids);
     });
 }

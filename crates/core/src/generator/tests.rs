@@ -2,10 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
 
+mod gauge;
+mod marker;
 mod threads;
+mod ticking;
+mod waits;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -349,6 +354,12 @@ enum Op {
     Extend(u64),
     Reopen { generator_id: u64, length: u64 },
     Close,
+    Tick,
+    RunCounterAt(u64),
+    SetCounter(u64),
+    RefreshGauge { trusted: bool },
+    Pause(u64),
+    Restore,
 }
 
 fn any_op() -> impl Strategy<Value = Op> {
@@ -362,69 +373,116 @@ fn any_op() -> impl Strategy<Value = Op> {
         2 => (0u64..3, 1u64..30)
             .prop_map(|(generator_id, length)| Op::Reopen { generator_id, length }),
         1 => Just(Op::Close),
+        6 => Just(Op::Tick),
+        1 => prop_oneof![Just(0), 0u64..8_000_000_000].prop_map(Op::RunCounterAt),
+        1 => prop_oneof![0u64..10_000_000, any::<u64>()].prop_map(Op::SetCounter),
+        1 => any::<bool>().prop_map(|trusted| Op::RefreshGauge { trusted }),
+        1 => (0u64..5).prop_map(Op::Pause),
+        1 => Just(Op::Restore),
     ]
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// The store's part is played by `free_from`: per generator id, the first tick not yet granted.
     #[test]
     fn ids_are_unique_ascending_and_inside_their_windows(
         layout in any_layout(), ops in prop::collection::vec(any_op(), 1..80),
     ) {
-        let format = Format::new(layout, 1, EPOCH).unwrap();
-        let clock = ScriptedClock::at_ms(EPOCH + 1000);
-        clock.advance_at_each_reading_ns(20_000);
-        let generator =
-            Generator::new(format, clock.clone()).with_max_wait(Duration::from_millis(3));
-        let mut free_from = HashMap::new();
-        let (mut seen, mut last) = (HashSet::new(), None);
-        for op in ops {
-            let mut ids = Vec::new();
-            match op {
-                Op::Next => ids.extend(generator.next_id().ok()),
-                Op::TryNext => ids.extend(generator.try_next_id().ok()),
-                Op::Batch(n) => {
-                    if let Ok(batch) = generator.next_ids(n) {
-                        prop_assert_eq!(batch.len(), n);
-                        ids = batch;
-                    }
+        unique_ascending_and_inside(layout, ops, |generator| generator)?;
+    }
+
+    #[test]
+    fn ids_are_unique_ascending_and_inside_their_windows_under_a_ticker(
+        layout in any_layout(), ops in prop::collection::vec(any_op(), 1..80),
+    ) {
+        let ticking = |generator: Generator| generator.with_ticker(Waker::noop().clone());
+        unique_ascending_and_inside(layout, ops, ticking)?;
+    }
+}
+
+#[expect(clippy::too_many_lines, reason = "one line or two for each operation")]
+/// The store's part is played by `free_from`: per generator id, the first tick not yet granted.
+fn unique_ascending_and_inside(
+    layout: Layout,
+    ops: Vec<Op>,
+    guard: fn(Generator) -> Generator,
+) -> Result<(), TestCaseError> {
+    let format = Format::new(layout, 1, EPOCH).unwrap();
+    let clock = ScriptedClock::at_ms(EPOCH + 1000);
+    clock.advance_at_each_reading_ns(20_000);
+    clock.count_at(2_450_000_000);
+    clock.keep_marker();
+    let generator = Generator::new(format, clock.clone()).with_max_wait(Duration::from_millis(3));
+    let generator = guard(generator);
+    let mut free_from = HashMap::new();
+    let (mut seen, mut last) = (HashSet::new(), None);
+    for op in ops {
+        let mut ids = Vec::new();
+        match op {
+            Op::Next => ids.extend(generator.next_id().ok()),
+            Op::TryNext => ids.extend(generator.try_next_id().ok()),
+            Op::Batch(n) => {
+                if let Ok(batch) = generator.next_ids(n) {
+                    prop_assert_eq!(batch.len(), n);
+                    ids = batch;
                 }
-                Op::Advance(ns) => clock.advance_ns(ns),
-                Op::Step(ms) => clock.step_id_clock_ms(ms),
-                Op::Extend(by) => if let Some(window) = generator.window() {
+            }
+            Op::Advance(ns) => clock.advance_ns(ns),
+            Op::Step(ms) => clock.step_id_clock_ms(ms),
+            Op::Extend(by) => {
+                if let Some(window) = generator.window() {
                     let until = Tick(window.until().0 + by);
                     free_from.insert(window.generator_id(), until.0);
                     generator.extend(until, u64::MAX);
-                },
-                Op::Reopen { generator_id, length } => {
-                    let generator_id = generator_id & layout.max_generator_id();
-                    let now = format.tick_at(clock.now()).unwrap().0;
-                    // A holder closes first when it is to have the same generator id again.
-                    if let Some(closed) = generator.close() {
-                        free_from.insert(closed.generator_id, closed.unused_from.0);
-                    }
-                    let from = now.max(free_from.get(&generator_id).copied().unwrap_or(0));
-                    let until = (from + length).min(layout.max_tick());
-                    if from < until {
-                        open(&generator, generator_id, (from, until));
-                        free_from.insert(generator_id, until);
-                    }
                 }
-                Op::Close => if let Some(closed) = generator.close() {
+            }
+            Op::Reopen { generator_id, length } => {
+                let generator_id = generator_id & layout.max_generator_id();
+                let now = format.tick_at(clock.now()).unwrap().0;
+                // A holder closes first when it is to have the same generator id again.
+                if let Some(closed) = generator.close() {
                     free_from.insert(closed.generator_id, closed.unused_from.0);
-                },
+                }
+                let from = now.max(free_from.get(&generator_id).copied().unwrap_or(0));
+                let until = (from + length).min(layout.max_tick());
+                if from < until {
+                    open(&generator, generator_id, (from, until));
+                    free_from.insert(generator_id, until);
+                }
             }
-            for id in ids {
-                let window = generator.window().unwrap();
-                let IdParts { tick, generator_id, .. } = format.decode(id);
-                prop_assert!(window.from() <= tick && tick < window.until());
-                prop_assert_eq!(generator_id, window.generator_id());
-                prop_assert!(seen.insert(id), "{:?} was issued twice", id);
-                prop_assert!(Some(id) > last, "{:?} after {:?}", id, last);
-                last = Some(id);
+            Op::Close => {
+                if let Some(closed) = generator.close() {
+                    free_from.insert(closed.generator_id, closed.unused_from.0);
+                }
             }
+            Op::Tick => {
+                if generator.tick() == Ticked::Idle {
+                    prop_assert!(
+                        !generator.is_ticking() || generator.page.published() == 0,
+                        "a tick outlives the rest"
+                    );
+                }
+            }
+            Op::RunCounterAt(hz) => clock.run_counter_at(hz),
+            Op::SetCounter(value) => clock.set_counter(value),
+            Op::RefreshGauge { trusted } => {
+                clock.trust_counter(trusted);
+                generator.refresh_gauge();
+            }
+            Op::Pause(ms) => clock.pause(-1000, ms),
+            Op::Restore => clock.restore_machine(),
+        }
+        prop_assert!(ids.is_empty() || !generator.is_restored());
+        for id in ids {
+            let window = generator.window().unwrap();
+            let IdParts { tick, generator_id, .. } = format.decode(id);
+            prop_assert!(window.from() <= tick && tick < window.until());
+            prop_assert_eq!(generator_id, window.generator_id());
+            prop_assert!(seen.insert(id), "{:?} was issued twice", id);
+            prop_assert!(Some(id) > last, "{:?} after {:?}", id, last);
+            last = Some(id);
         }
     }
+    Ok(())
 }

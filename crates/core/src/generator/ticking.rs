@@ -95,6 +95,11 @@ impl Generator {
         self
     }
 
+    /// Whether a ticker publishes the ticks.
+    pub fn is_ticking(&self) -> bool {
+        self.ticking.is_some()
+    }
+
     /// Publishes the running tick: for the ticker's thread alone. Takes no id. On a generator
     /// without a ticker it does nothing.
     ///

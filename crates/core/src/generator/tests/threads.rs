@@ -4,10 +4,10 @@ use super::*;
 
 /// A clock that runs with the processor's own time, for tests with threads.
 #[derive(Debug)]
-struct RunningClock(std::time::Instant);
+pub(super) struct RunningClock(std::time::Instant);
 
 impl RunningClock {
-    fn start() -> Arc<RunningClock> {
+    pub(super) fn start() -> Arc<RunningClock> {
         #[expect(clippy::disallowed_methods, reason = "a test clock")]
         Arc::new(RunningClock(std::time::Instant::now()))
     }
@@ -26,12 +26,34 @@ impl Clock for RunningClock {
 
 #[test]
 fn sixteen_threads_share_a_generator_without_a_duplicate() {
-    let generator = Generator::new(Format::DEFAULT, RunningClock::start());
-    open(&generator, 9, (0, 1 << 40));
+    sixteen_threads(&Generator::new(Format::DEFAULT, RunningClock::start()));
+}
+
+#[test]
+fn sixteen_threads_share_a_ticking_generator_without_a_duplicate() {
+    let clock = RunningClock::start();
+    let generator = Generator::new(Format::DEFAULT, clock.clone());
+    let generator = generator.with_ticker(Waker::noop().clone());
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                if let Ticked::Again { at_boot_ns } = generator.tick() {
+                    let left_ns = at_boot_ns.saturating_sub(clock.boot_ns());
+                    std::thread::park_timeout(Duration::from_nanos(left_ns));
+                }
+            }
+        });
+        sixteen_threads(&generator);
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+fn sixteen_threads(generator: &Generator) {
+    open(generator, 9, (0, 1 << 40));
     let issued: Vec<Vec<Id>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..16)
             .map(|thread| {
-                let generator = &generator;
                 scope.spawn(move || {
                     let mut ids = Vec::new();
                     while ids.len() < 40_000 {
