@@ -10,6 +10,7 @@
 //! listed in `docs/guarantees.md`.
 
 pub mod cell;
+pub mod gate;
 pub mod guard;
 pub mod holder;
 mod housekeeper;
@@ -35,6 +36,7 @@ pub mod vm_clock;
 pub mod wall_clock;
 
 pub use cell::{Cell, CellError};
+pub use gate::{ClockGate, Gated};
 pub use guard::{PulseGuard, RollbackGuard};
 pub use holder::{Holder, HolderError};
 pub use id_clock::{ClockStatus, ClockTerms, ClockTermsError, IdClock};

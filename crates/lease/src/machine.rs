@@ -162,7 +162,10 @@ impl Machine {
             Event::Suspend => self.rest(&mut commands),
             Event::Stop => self.stop(&mut commands),
         }
-        self.go_on(now, &mut commands);
+        // A lease by another time is not judged by this one.
+        if !commands.iter().any(Command::moves_clock) {
+            self.go_on(now, &mut commands);
+        }
         commands
     }
 

@@ -96,3 +96,14 @@ pub enum Command {
     /// Close the generator; answer with [`Event::Closed`].
     Close,
 }
+
+impl Command {
+    /// Whether the id clock reads another time once this is done.
+    pub(super) fn moves_clock(&self) -> bool {
+        match self {
+            Command::Open { follow_ns, .. } => *follow_ns != 0,
+            Command::Follow { .. } => true,
+            _ => false,
+        }
+    }
+}

@@ -69,6 +69,12 @@ pub enum AcquireError {
         /// How far ahead of the reference it is, in ms; negative if behind.
         ahead_ms: i64,
     },
+    /// The clock that the lease would go by is not known to be right; see
+    /// [`ClockGate`](crate::ClockGate). Have it synchronised, and ask again.
+    ClockUntrusted {
+        /// What its kernel says of it, in words.
+        reason: String,
+    },
     /// The window asked for is empty or past the time field. A mistake of the caller.
     Window {
         /// First tick asked for.
@@ -168,6 +174,11 @@ impl fmt::Display for AcquireError {
                 "this host's clock is {} ms {} the reference clock: set it before leasing",
                 ahead_ms.unsigned_abs(),
                 if *ahead_ms < 0 { "behind" } else { "ahead of" }
+            ),
+            AcquireError::ClockUntrusted { reason } => write!(
+                f,
+                "no lease is granted by a clock that is not known to be right: {reason}; or set \
+                 the clock gate to `warn`"
             ),
             AcquireError::Window { from, until } => {
                 write!(

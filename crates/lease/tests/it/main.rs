@@ -1,6 +1,7 @@
 //! The conformance suite over the embedded store, beside the reference in memory: what holders rely
 //! on is the same over both.
 
+mod clocks;
 mod handing_over;
 mod identity;
 mod marks;
