@@ -98,6 +98,8 @@ impl Shared {
         if board.wish != Wish::Stop {
             board.wish = wish;
             board.rests = false;
+            // A thread that is about to sleep, with nothing to do about this wish, says so first.
+            board.news = true;
         }
         drop(board);
         self.notify();
