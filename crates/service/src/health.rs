@@ -48,6 +48,7 @@ pub(crate) async fn readyz(
 ) -> Result<Response, Failure> {
     let standing = shared.standing();
     let remaining_ms = standing.remaining.map(millis);
+    let clock = standing.clock.and_then(|clock| clock.alarm);
     if shared.is_stopping() || !standing.ready {
         let reason = if shared.is_stopping() {
             "the service is stopping".to_owned()
@@ -55,13 +56,15 @@ pub(crate) async fn readyz(
             standing.reason
         };
         let retry_after = standing.retry_after.unwrap_or(Duration::from_secs(1));
-        return Err(Failure::new(Code::NotReady, format!("no ids can be issued now: {reason}"))
-            .retry_after(retry_after)
-            .with(|problem| {
+        let clock = clock.map(|alarm| format!("; {alarm}")).unwrap_or_default();
+        let detail = format!("no ids can be issued now: {reason}{clock}");
+        return Err(Failure::new(Code::NotReady, detail).retry_after(retry_after).with(
+            |problem| {
                 problem.reason = Some(reason);
                 problem.remaining_ms = remaining_ms;
-            }));
+            },
+        ));
     }
-    let ready = Ready { ready: true, generator_id: standing.generator_id, remaining_ms };
+    let ready = Ready { ready: true, generator_id: standing.generator_id, remaining_ms, clock };
     Ok(reply::json(StatusCode::OK, &ready))
 }

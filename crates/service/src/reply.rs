@@ -160,6 +160,9 @@ impl Context {
                     problem.reference_ms = Some(self.reference_ms);
                 })
             }
+            AcquireError::ClockUntrusted { reason } => Failure::new(Code::ClockUntrusted, detail)
+                .retry_after(self.retry)
+                .with(|problem| problem.reason = Some(reason.clone())),
             AcquireError::Window { from, until } => {
                 Failure::new(Code::BadWindow, detail).with(|problem| {
                     problem.from = Some(from.0);

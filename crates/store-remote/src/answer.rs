@@ -71,6 +71,9 @@ pub(crate) fn not_granted(failure: &Failure, ask: &Acquire) -> AcquireError {
             .map(|store| AcquireError::Format { store, asked: ask.format }),
         Some(Code::RealmMismatch) => realm_mismatch(problem, ask).map(AcquireError::Realm),
         Some(Code::ClockSkew) => problem.ahead_ms.map(|ahead_ms| AcquireError::Skew { ahead_ms }),
+        Some(Code::ClockUntrusted) => {
+            problem.reason.clone().map(|reason| AcquireError::ClockUntrusted { reason })
+        }
         Some(Code::BadWindow) => Some(AcquireError::Window { from: ask.from, until: ask.until }),
         _ => None,
     };

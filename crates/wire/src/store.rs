@@ -73,4 +73,7 @@ pub struct Ready {
     /// Time until its window ends, in ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining_ms: Option<u64>,
+    /// What is amiss with the host's clock, in words with what to do; absent if nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<String>,
 }

@@ -39,6 +39,21 @@ async fn a_pool_that_is_used_up_does_not_wrap_around() {
     world.post("/generators/lease", json!({ "holder": "e" })).await.problem(Code::Quarantined);
 }
 
+/// Case: a host that nobody synchronised leased generator ids far into the future.
+#[tokio::test]
+async fn a_clock_that_is_not_trusted_grants_nothing_and_goes_on_renewing() {
+    let world = World::new();
+    let lease = world.lease("web").await;
+    world.store.distrust_clock();
+    let refused = world.post("/generators/lease", json!({ "holder": "late" })).await;
+    let problem = refused.problem(Code::ClockUntrusted);
+    assert_eq!(problem.reason.as_deref(), Some("nothing synchronises it"));
+    assert!(problem.detail.contains("clock gate") && problem.retry_after_ms.is_some());
+    let ask = json!({ "token": lease["token"], "seq": 1, "until": START + 61_000 });
+    let renewal = world.post(&format!("/generators/{}/renew", lease["generator_id"]), ask).await;
+    assert_eq!(number(&renewal.json(), "until"), START + 61_000);
+}
+
 /// Case: a length of time far out of range was rounded, wrapped or taken for another unit.
 #[tokio::test]
 async fn a_nonsense_window_never_becomes_a_lease_longer_than_the_terms() {

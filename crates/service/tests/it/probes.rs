@@ -52,8 +52,20 @@ async fn readiness_is_the_right_to_issue_and_says_why_not() {
     let told = "all 4 generator ids are in use: the first becomes free at tick 5 \
                 (2024-01-01T00:00:00.005Z)";
     assert_eq!(problem.reason.as_deref(), Some(told));
-    assert!(problem.detail.contains(told));
+    assert!(problem.detail.ends_with(told));
     assert_eq!(world.store.calls(), 0);
+}
+
+#[tokio::test]
+async fn readiness_tells_what_is_amiss_with_the_clock_whether_or_not_ids_can_be_had() {
+    let world = World::new();
+    let alarm = "the clock of this host was set: check what sets it";
+    let clock = ClockStanding { alarm: Some(alarm.to_owned()), ..ClockStanding::default() };
+    world.standing.lock().unwrap().clock = Some(clock);
+    assert_eq!(world.get("/readyz").await.json::<Value>()["clock"], alarm);
+    world.standing.lock().unwrap().ready = false;
+    let problem = world.get("/readyz").await.problem(Code::NotReady);
+    assert!(problem.detail.ends_with(alarm), "{}", problem.detail);
 }
 
 #[tokio::test]

@@ -193,6 +193,7 @@ pub(crate) struct Switch {
     pub(crate) memory: MemoryStore,
     down: AtomicBool,
     unknown: AtomicBool,
+    distrusted: AtomicBool,
     calls: AtomicUsize,
     hanging: Mutex<bool>,
     changed: Condvar,
@@ -204,6 +205,7 @@ impl Switch {
             memory,
             down: AtomicBool::new(false),
             unknown: AtomicBool::new(false),
+            distrusted: AtomicBool::new(false),
             calls: AtomicUsize::new(0),
             hanging: Mutex::new(false),
             changed: Condvar::new(),
@@ -220,6 +222,11 @@ impl Switch {
     pub(crate) fn hang(&self, hanging: bool) {
         *self.hanging.lock().unwrap() = hanging;
         self.changed.notify_all();
+    }
+
+    /// From now on it grants nothing, since the clock may be wrong.
+    pub(crate) fn distrust_clock(&self) {
+        self.distrusted.store(true, Ordering::SeqCst);
     }
 
     /// How often it was called.
@@ -245,6 +252,10 @@ impl LeaseStore for Switch {
     }
 
     fn acquire(&self, ask: &Acquire) -> Result<Grant, AcquireError> {
+        if self.distrusted.load(Ordering::SeqCst) {
+            let reason = "nothing synchronises it".to_owned();
+            return Err(AcquireError::ClockUntrusted { reason });
+        }
         self.pass()?.acquire(ask)
     }
 
