@@ -190,7 +190,10 @@ pub(crate) fn from_sqlite(path: &Path, error: &rusqlite::Error) -> OpenError {
     let what = error.to_string();
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            OpenError::Locked { path, holder: "another program".to_owned() }
+            // In a child SQLite goes on to count what its parent had open, and has closed since.
+            let holder = "another program (or was, by the process that this one was forked from: \
+                          then open it in a process that is started anew)";
+            OpenError::Locked { path, holder: holder.to_owned() }
         }
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => OpenError::ReadOnly { path },
         Some(ErrorCode::DiskFull) => OpenError::DiskFull { path },

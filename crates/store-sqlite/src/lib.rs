@@ -20,6 +20,7 @@ mod error;
 mod files;
 mod identity;
 mod lock;
+mod mutexes;
 mod open;
 mod rollback;
 mod schema;

@@ -21,6 +21,7 @@ use crate::error::{from_reading, from_sqlite, from_system};
 use crate::files::{beside, inode};
 use crate::identity::Identity;
 use crate::lock::Lock;
+use crate::mutexes;
 use crate::rollback;
 use crate::schema::{self, Kind, Record};
 use crate::witness::{Reading, Witness};
@@ -113,6 +114,7 @@ impl SqliteStore {
         }
         let path = resolve(path, open)?;
         let lock = Lock::take(&path, &open.label)?;
+        mutexes::outlive_forks();
         let opening = Opening { path: &path, open };
         let created = opening.is_missing()?;
         let (connection, found) = if created { opening.create()? } else { opening.read()? };

@@ -20,7 +20,8 @@ use crate::schema::Record;
 /// What was answered survives `kill -9` and loss of power. While this value lives no other process
 /// has the store. Callers take turns; none waits for its turn longer than the time of one attempt.
 ///
-/// Do not use it in a forked child: open it anew there, after the parent has closed it.
+/// Do not use it in a forked child. The child may open other files; this one it never can, even
+/// once its parent has closed it, since SQLite goes on to count it as open there.
 #[derive(Debug)]
 pub struct SqliteStore {
     /// `None` while somebody has their turn.
