@@ -10,6 +10,7 @@ use snowlease_core::{Format, Generator, Id, Refusal};
 use snowlease_lease::{Keeper, LeaseStore, NotReady, NotReleased, Outage, Status, StoreStatus};
 
 use crate::offload::Offload;
+use crate::own::Own;
 
 /// Issues ids.
 ///
@@ -23,16 +24,23 @@ use crate::offload::Offload;
 /// happen one after the other (G2). If the store is away, ids flow until the window ends (at least
 /// 37 s with default terms) and again as soon as it is back, under another generator id: nothing
 /// needs to be restarted (G5).
+///
+/// # Forks
+///
+/// In a forked child every call of an inherited handle is refused at once
+/// ([`Refusal::Forked`](snowlease_core::Refusal::Forked), or an error that says so), and dropping
+/// it does nothing: the lease and the connection are the parent's. Connect anew in the child.
 #[derive(Clone, Debug)]
 pub struct Ids {
     generator: Arc<Generator>,
-    keeper: Arc<Keeper>,
+    keeper: Own<Arc<Keeper>>,
     store: Arc<dyn LeaseStore>,
 }
 
 impl Ids {
     pub(crate) fn new(keeper: Keeper, store: Arc<dyn LeaseStore>) -> Ids {
-        Ids { generator: Arc::clone(keeper.generator()), keeper: Arc::new(keeper), store }
+        let generator = Arc::clone(keeper.generator());
+        Ids { generator, keeper: Own::new(Arc::new(keeper)), store }
     }
 
     /// Issues one id; inside a full tick it waits, at most 10 ms unless set otherwise.
@@ -120,6 +128,58 @@ impl Ids {
     /// [`NotReady`], with the reason, after `timeout` or if this was shut down.
     pub fn ready_blocking(&self, timeout: Duration) -> Result<(), NotReady> {
         self.keeper.wait_ready(timeout)
+    }
+
+    /// Before a snapshot of this process or its machine is taken: closes the gate, for every
+    /// handle, and gives the lease back. Nothing is issued until [`resume`](Ids::resume).
+    ///
+    /// Two copies of a holder with a lease would issue the same ids until one of them is found out
+    /// at a renewal; copies of one without a lease have nothing to share. Not needed where only the
+    /// memory of the machine is moved, to be used once.
+    ///
+    /// Completes when the store has answered, or after three attempts at it.
+    ///
+    /// # Errors
+    ///
+    /// [`NotReleased`]: the store did not take the lease back; it ends by itself with its window.
+    /// Nothing is issued all the same, and the snapshot may be taken.
+    pub async fn suspend(&self) -> Result<(), NotReleased> {
+        let keeper = Arc::clone(&self.keeper);
+        match Offload::start(move || keeper.suspend()) {
+            Ok(suspended) => suspended.await,
+            Err(error) => Err(NotReleased { reason: error.to_string() }),
+        }
+    }
+
+    /// As [`suspend`](Ids::suspend), blocking.
+    ///
+    /// # Errors
+    ///
+    /// As [`suspend`](Ids::suspend).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let ids = snowlease::blocking::connect("memory:orders")?;
+    /// ids.suspend_blocking()?;
+    /// assert!(ids.next_id().is_err());
+    /// // The snapshot is taken here, and resumed, once or many times.
+    /// ids.resume();
+    /// ids.ready_blocking(Duration::from_secs(10))?;
+    /// let id = ids.next_id()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn suspend_blocking(&self) -> Result<(), NotReleased> {
+        self.keeper.suspend()
+    }
+
+    /// After [`suspend`](Ids::suspend), in the original and in each copy: leases anew, with fresh
+    /// randomness. [`ready`](Ids::ready) tells when there is a lease. Without a `suspend` before it
+    /// does nothing.
+    pub fn resume(&self) {
+        self.keeper.resume();
     }
 
     /// Stops issuing, for every handle, and gives the lease back: its generator id is free at once.

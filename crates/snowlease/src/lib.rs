@@ -26,17 +26,17 @@
 mod connect;
 mod ids;
 mod offload;
+mod own;
 mod store;
 
 pub use snowlease_core::{
     Format, FormatError, Id, IdError, IdParts, IdSpan, Layout, LayoutError, Refusal, SpanError,
     TextError, TextForm, Tick, TickError,
 };
-pub use snowlease_lease::id_clock::ClockStatus;
 pub use snowlease_lease::keeper::Outcomes;
 pub use snowlease_lease::{
-    Holder, Meta, Mode, NotReady, NotReleased, Outage, PlanHash, Realm, RealmError, State, Status,
-    StoreStatus, Terms, TermsError,
+    ClockGate, ClockStatus, ClockTerms, ClockTermsError, Holder, Meta, Mode, NotReady, NotReleased,
+    Outage, PlanHash, Realm, RealmError, State, Status, StoreStatus, Terms, TermsError,
 };
 
 pub use connect::{ConnectError, Connector};

@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use snowlease_core::Format;
 use snowlease_lease::range::default_range;
 use snowlease_lease::testing::MemoryStore;
-use snowlease_lease::{LeaseStore, Terms};
+use snowlease_lease::{LeaseStore, PerProcess, Terms};
+
+use crate::own::OwnStore;
 
 /// A store that several connections may use.
 pub(crate) type Shared = Arc<dyn LeaseStore>;
@@ -114,7 +116,7 @@ fn remote(url: &str, terms: Terms) -> Result<Shared, StoreError> {
     if let Err(StatusError::NoService(detail)) = store.inquire() {
         return Err(StoreError::Open(detail));
     }
-    Ok(Arc::new(store))
+    Ok(own(Arc::new(store)))
 }
 
 #[cfg(not(feature = "http"))]
@@ -180,27 +182,31 @@ fn memory(format: Option<Format>) -> Result<Shared, StoreError> {
     store.map(|store| Arc::new(store) as _).map_err(|error| StoreError::Open(error.to_string()))
 }
 
-/// One store for each name in this process, for as long as somebody uses it.
+/// The stores of this process, by name, for as long as somebody uses them.
+type Stores = Mutex<HashMap<String, Weak<dyn LeaseStore>>>;
+
+/// A forked child has none of its parent's, whose files and connections it must not use, and does
+/// not wait for a thread of its parent's that was opening one.
+static STORES: PerProcess<Stores> = PerProcess::new();
+
+/// One store for each name in this process.
 fn shared(
     name: String,
     make: impl FnOnce() -> Result<Shared, StoreError>,
 ) -> Result<Shared, StoreError> {
-    type Stores = HashMap<String, Weak<dyn LeaseStore>>;
-    static STORES: Mutex<Option<(u32, Stores)>> = Mutex::new(None);
-    let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
-    // A forked child finds those of its parent here, whose files and connections it must not use.
-    let process = std::process::id();
-    let (_, stores) = match &mut *stores {
-        Some(stores) if stores.0 == process => stores,
-        stores => stores.insert((process, HashMap::new())),
-    };
+    let mut stores = STORES.get().lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(store) = stores.get(&name).and_then(Weak::upgrade) {
         return Ok(store);
     }
-    let store = make()?;
+    let store = own(make()?);
     stores.retain(|_, store| store.strong_count() > 0);
     stores.insert(name, Arc::downgrade(&store));
     Ok(store)
+}
+
+/// The same store, refused to forked children.
+fn own(store: Shared) -> Shared {
+    Arc::new(OwnStore::new(store))
 }
 
 fn without_secrets(url: &str) -> String {
@@ -208,4 +214,24 @@ fn without_secrets(url: &str) -> String {
     let shown = url.rsplit_once('@').map_or(url, |(_, host)| host);
     let shown = shown.split_once('?').map_or(shown, |(shown, _)| shown);
     if shown == url { url.to_owned() } else { format!("…@{shown}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::own::tests::in_a_child;
+
+    #[test]
+    fn a_child_opens_a_store_of_its_own_while_a_thread_of_its_parent_opens_one() {
+        let open = || open("memory:forks", "test", None, Terms::DEFAULT).unwrap();
+        let parents = open();
+        assert!(Arc::ptr_eq(&parents, &open()));
+        let held = STORES.get().lock().unwrap();
+        assert!(in_a_child(|| {
+            let own = open();
+            !Arc::ptr_eq(&parents, &own) && own.status().is_ok() && Arc::ptr_eq(&own, &open())
+        }));
+        drop(held);
+        assert!(Arc::ptr_eq(&parents, &open()));
+    }
 }

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use snowlease::{Connector, Id, Refusal, State, Terms};
+use snowlease::{ClockGate, ClockTerms, Connector, Id, Refusal, State, Terms};
+use snowlease_lease::{gate, os};
 
 fn connector(name: &str) -> Connector {
     Connector::new(format!("memory:{name}")).name("test")
@@ -101,4 +102,83 @@ fn a_format_that_is_not_the_stores_is_refused() {
     let other = snowlease::Format::new(layout, 1, 1_704_067_200_000).unwrap();
     let error = connector("format").format(other).connect_blocking().unwrap_err().to_string();
     assert!(error.contains("t41g10s12") && error.contains("t41g13s9"), "{error}");
+}
+
+#[test]
+fn a_suspended_handle_has_no_lease_until_it_is_resumed() {
+    let ids = connector("suspended").connect_blocking().unwrap();
+    let other = connector("suspended").connect_blocking().unwrap();
+    let before = ids.next_id().unwrap();
+    for _ in 0..100 {
+        ids.suspend_blocking().unwrap();
+        assert!(ids.next_id().is_err());
+        assert_eq!(ids.status().window, None);
+        let why = ids.ready_blocking(Duration::from_secs(10)).unwrap_err();
+        assert!(why.reason.contains("resume"), "{why}");
+    }
+    assert!(other.next_id().is_ok(), "others are not concerned");
+    ids.resume();
+    ids.ready_blocking(Duration::from_secs(10)).unwrap();
+    assert!(ids.next_id().unwrap() > before);
+    assert_eq!(ids.status().outcomes.granted, 2);
+    // What was never suspended is not disturbed.
+    other.resume();
+    assert_eq!(other.status().outcomes.granted, 1);
+    assert!(other.next_id().is_ok());
+}
+
+#[test]
+fn suspending_needs_no_runtime() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let ids = connector("suspended-async").connect().await.unwrap();
+        ids.suspend().await.unwrap();
+        assert!(ids.next_id().is_err());
+        ids.resume();
+        ids.ready().await.unwrap();
+        assert!(ids.next_id().is_ok());
+    });
+}
+
+#[test]
+fn a_ticking_connection_issues_what_a_precise_one_does() {
+    let ids = connector("ticking").ticking().terms(short()).connect_blocking().unwrap();
+    let precise = connector("ticking").connect_blocking().unwrap();
+    let mut seen = HashSet::new();
+    let mut last = Id::MIN;
+    for _ in 0..50_000 {
+        let id = ids.next_id().unwrap();
+        assert!(id > last && seen.insert(id));
+        last = id;
+        assert!(seen.insert(precise.next_id().unwrap()));
+    }
+    // After a rest its time is right again.
+    std::thread::park_timeout(Duration::from_millis(100));
+    let times = [&ids, &precise]
+        .map(|ids| ids.format().unix_ms(ids.format().decode(ids.next_id().unwrap()).tick));
+    assert!(times[0].abs_diff(times[1]) < 50, "{times:?}");
+}
+
+#[test]
+fn lengths_that_do_not_go_together_are_refused() {
+    let terms = ClockTerms { step: Duration::from_millis(1), ..ClockTerms::DEFAULT };
+    let error = connector("terms").clock_terms(terms).unwrap_err();
+    assert!(error.to_string().contains("step"), "{error}");
+}
+
+#[test]
+fn behind_the_gate_the_kernel_has_to_call_the_clock_right() {
+    // The least that goes: few kernels claim as much.
+    let terms = ClockTerms { max_error: Duration::from_millis(1), ..ClockTerms::DEFAULT };
+    let connector = || connector("gate").clock_terms(terms).unwrap();
+    let distrust = gate::distrust(os::kernel_time(), terms.max_error);
+    let soon = connector().ready_within(Duration::from_millis(300));
+    match (soon.clock_gate(ClockGate::Enforce).connect_blocking(), distrust) {
+        (Ok(ids), None) => assert!(ids.next_id().is_ok()),
+        (Err(error), Some(_)) => assert!(error.to_string().contains("clock"), "{error}"),
+        (connected, distrust) => panic!("{:?}, {distrust:?}", connected.map(|_| ())),
+    }
+    assert!(connector().clock_gate(ClockGate::Warn).connect_blocking().is_ok());
+    // A store in memory is for one machine, which has nobody to disagree with.
+    assert!(connector().connect_blocking().is_ok());
 }
