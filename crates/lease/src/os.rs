@@ -47,9 +47,13 @@ fn timespec(clock: libc::clockid_t) -> libc::timespec {
 /// Whether the kernel itself keeps time by the processor's counter, so that it is fit to be a
 /// gauge.
 pub fn counter_is_trusted() -> bool {
+    matches!(clock_source().as_str(), "tsc" | "arch_sys_counter")
+}
+
+/// What the kernel itself keeps time by, as it calls it; empty where it does not say.
+pub fn clock_source() -> String {
     let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-    let source = fs::read_to_string(path).unwrap_or_default();
-    matches!(source.trim(), "tsc" | "arch_sys_counter")
+    fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
 /// The kernel's own view of the wall clock.
