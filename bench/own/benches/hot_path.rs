@@ -10,12 +10,13 @@
 #![allow(clippy::cast_precision_loss, reason = "figures are for people")]
 
 use std::hint::black_box;
-use std::sync::Barrier;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Barrier};
+use std::thread;
 use std::time::Duration;
 
 use snowlease_bench::{
-    CAP_ROUND, Figure, Guard, Stolen, counter_is_used, generator, pace, prove, timed,
+    CAP_ROUND, Figure, Guard, Stolen, counter_is_used, generator, pace, prove, tickers, timed,
 };
 use snowlease_core::clock::read_counter;
 use snowlease_core::{Generator, Id, Layout};
@@ -36,11 +37,44 @@ fn main() {
         "{ROUNDS} interleaved rounds; median, [middle half]; ids are first proved distinct and \
          ascending"
     );
+    let mut contenders = contenders(guard);
+    let mut two =
+        Figure::new(format!("next_id, {guard}, 2 threads on one, never exhausted"), "ns/id");
+    let shared = generator(never_exhausted, Guard::Counter);
+    let mut two_ticking =
+        Figure::new("next_id, ticking, 2 threads on one, never exhausted", "ns/id");
+    let shared_ticking = generator(never_exhausted, Guard::Ticking);
+    for _ in 0..ROUNDS {
+        for contender in &mut contenders {
+            contender.round();
+        }
+        two.add(two_threads(&shared));
+        two_ticking.add(two_threads(&shared_ticking));
+    }
+    for contender in &mut contenders {
+        println!("{}", contender.figure.line());
+    }
+    println!("{}", two.line());
+    println!("{}", two_ticking.line());
+    drop((contenders, shared_ticking));
+    for mut figure in one_ticker() {
+        println!("{}", figure.line());
+    }
+    for threads in [1, 8, 64] {
+        println!("{}", at_the_cap(threads).line());
+    }
+    println!("{}", stolen.line());
+}
+
+/// Every figure that is one call repeated, on one thread.
+fn contenders(guard: &str) -> Vec<Contender> {
+    let never_exhausted = Layout::new(41, 2, 20).unwrap();
     let mut contenders = vec![
         Contender::clock("clock: processor's counter", || read_counter().unwrap_or(0)),
         Contender::clock("clock: CLOCK_BOOTTIME through the vDSO", os::boot_ns),
     ];
     contenders.push(Contender::first_write());
+    contenders.push(Contender::addition());
     let paced = |name: String, guard, layout, kind| {
         let generator = generator(layout, guard);
         Contender::proved(name, generator, kind, true)
@@ -65,6 +99,18 @@ fn main() {
         Kind::Next,
     ));
     contenders.push(paced(
+        "next_id, ticking, paced t41g10s12".into(),
+        Guard::Ticking,
+        default,
+        Kind::Next,
+    ));
+    contenders.push(paced(
+        "next_id, ticking, never exhausted t41g2s20".into(),
+        Guard::Ticking,
+        never_exhausted,
+        Kind::Next,
+    ));
+    contenders.push(paced(
         format!("next_id, {guard}, never exhausted t41g2s20"),
         Guard::Counter,
         never_exhausted,
@@ -79,23 +125,7 @@ fn main() {
     let batches = generator(never_exhausted, Guard::Counter);
     let name = format!("next_ids_into, batches of 1000, {guard}, never exhausted");
     contenders.push(Contender::proved(name, batches, Kind::Batch, false));
-    let mut two =
-        Figure::new(format!("next_id, {guard}, 2 threads on one, never exhausted"), "ns/id");
-    let shared = generator(never_exhausted, Guard::Counter);
-    for _ in 0..ROUNDS {
-        for contender in &mut contenders {
-            contender.round();
-        }
-        two.add(two_threads(&shared));
-    }
-    for contender in &mut contenders {
-        println!("{}", contender.figure.line());
-    }
-    println!("{}", two.line());
-    for threads in [1, 8, 64] {
-        println!("{}", at_the_cap(threads).line());
-    }
-    println!("{}", stolen.line());
+    contenders
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -142,7 +172,21 @@ impl Contender {
         Contender { figure: Figure::new(name, "ns"), work: Box::new(work) }
     }
 
-    fn proved(name: String, generator: Generator, kind: Kind, paced: bool) -> Contender {
+    /// What this machine takes for one locked addition whose result is kept: the floor of a call.
+    fn addition() -> Contender {
+        let memory = Box::new(std::sync::atomic::AtomicU64::new(0));
+        let work = move || {
+            let ns = timed(|| {
+                for _ in 0..BURST * BURSTS {
+                    black_box(memory.fetch_add(1, Ordering::Relaxed));
+                }
+            });
+            ns as f64 / (BURST * BURSTS) as f64
+        };
+        Contender { figure: Figure::new("memory: one locked addition", "ns"), work: Box::new(work) }
+    }
+
+    fn proved(name: String, generator: Arc<Generator>, kind: Kind, paced: bool) -> Contender {
         let mut ids = Vec::new();
         for _ in 0..200 {
             pace();
@@ -200,7 +244,7 @@ fn issue(generator: &Generator, kind: Kind, take: &mut impl FnMut(Id)) {
 fn two_threads(generator: &Generator) -> f64 {
     const CALLS: u64 = 100_000;
     let start = Barrier::new(3);
-    let ns = std::thread::scope(|scope| {
+    let ns = thread::scope(|scope| {
         let threads = [(); 2].map(|()| {
             scope.spawn(|| {
                 let mut last = Id::MIN;
@@ -218,6 +262,32 @@ fn two_threads(generator: &Generator) -> f64 {
     ns as f64 / (2 * CALLS) as f64
 }
 
+/// What the thread of one ticking generator costs while one caller issues, and at rest; and the
+/// call that ends its rest.
+fn one_ticker() -> [Figure; 3] {
+    let mut busy = Figure::new("ticker of one generator, an id each 100 µs", "% of a core");
+    let mut rest = Figure::new("ticker of one generator at rest: wakes", "a second");
+    let mut first = Figure::new("first id after its rest, t41g10s12", "ns/id");
+    let generator = generator(Layout::DEFAULT, Guard::Ticking);
+    for _ in 0..5 {
+        let (before_ns, began_ns) = (tickers().0, os::boot_ns());
+        while os::boot_ns() < began_ns + 200_000_000 {
+            generator.next_id().unwrap();
+            thread::park_timeout(Duration::from_micros(50));
+        }
+        let took_ns = os::boot_ns() - began_ns;
+        busy.add((tickers().0 - before_ns) as f64 / took_ns as f64 * 100.0);
+        thread::park_timeout(Duration::from_millis(200));
+        let before = tickers().1;
+        thread::park_timeout(Duration::from_secs(1));
+        rest.add((tickers().1 - before) as f64);
+        first.add(timed(|| {
+            black_box(generator.next_id().unwrap());
+        }) as f64);
+    }
+    [busy, rest, first]
+}
+
 /// The share of the cap that `threads` get together out of one generator.
 fn at_the_cap(threads: usize) -> Figure {
     let mut figure =
@@ -227,7 +297,7 @@ fn at_the_cap(threads: usize) -> Figure {
         let (ready, go) = (Barrier::new(threads + 1), Barrier::new(threads + 1));
         let until_ns = std::sync::atomic::AtomicU64::new(u64::MAX);
         let began_ns = std::cell::Cell::new(0);
-        let issued: Vec<Vec<Id>> = std::thread::scope(|scope| {
+        let issued: Vec<Vec<Id>> = thread::scope(|scope| {
             let running: Vec<_> = (0..threads)
                 .map(|_| {
                     scope.spawn(|| {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use snowlease_core::{Clock, Format, Gauge, Generator, Id, Layout, Moment, Tick, Window};
-use snowlease_lease::{IdClock, os};
+use snowlease_lease::{IdClock, os, ticking};
 
 /// Which guard a generator uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub enum Guard {
     Counter,
     /// A read of the boot clock, through the kernel's shared page.
     Boottime,
+    /// None in a call: a thread publishes the ticks.
+    Ticking,
 }
 
 /// The host's id clock, with the counter hidden.
@@ -38,12 +40,15 @@ impl Clock for WithoutCounter {
 ///
 /// If the layout has no room for the present, which the callers' layouts have.
 #[expect(clippy::expect_used, reason = "a benchmark stops at the first surprise")]
-pub fn generator(layout: Layout, guard: Guard) -> Generator {
+pub fn generator(layout: Layout, guard: Guard) -> Arc<Generator> {
     let format = Format::new(layout, 1, Format::DEFAULT.epoch_ms()).expect("a format");
     let clock = IdClock::start();
     let generator = match guard {
-        Guard::Counter => Generator::new(format, clock),
-        Guard::Boottime => Generator::new(format, Arc::new(WithoutCounter(clock))),
+        Guard::Counter => Arc::new(Generator::new(format, clock)),
+        Guard::Boottime => Arc::new(Generator::new(format, Arc::new(WithoutCounter(clock)))),
+        Guard::Ticking => {
+            ticking(Generator::new(format, Arc::clone(&clock) as Arc<_>), clock).expect("a thread")
+        }
     };
     let end = Tick(layout.max_tick() + 1);
     let window =
@@ -126,6 +131,25 @@ fn processor_time() -> (u64, u64) {
     let fields = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
     let fields: Vec<u64> = fields.filter_map(|field| field.parse().ok()).collect();
     (fields.iter().take(8).sum(), fields.get(7).copied().unwrap_or(0))
+}
+
+/// What the threads of generators with the ticking guard have done so far: nanoseconds on a
+/// processor, and how often they went to sleep.
+pub fn tickers() -> (u64, u64) {
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+    let first = |text: &str| text.split_whitespace().next()?.parse::<u64>().ok();
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let (mut ran_ns, mut sleeps) = (0, 0);
+    for task in tasks.map(|task| task.path()) {
+        if read(task.join("comm")).trim() != "snowlease-ticke" {
+            continue; // the kernel keeps 15 letters
+        }
+        ran_ns += first(&read(task.join("schedstat"))).unwrap_or(0);
+        let status = read(task.join("status"));
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        sleeps += line.and_then(first).unwrap_or(0);
+    }
+    (ran_ns, sleeps)
 }
 
 /// How much of the machine was not there, for the reader of a figure.

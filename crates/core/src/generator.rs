@@ -13,7 +13,14 @@
 //! 3. closing replaces the word, so what was drawn before lies below the tick given back, and what
 //!    is drawn after is refused.
 //!
-//! With 1, 2 and 3, equal ids need one window, one lease and one value: a contradiction (G1).
+//! With 1, 2 and 3, equal ids need one window, one lease and one value: a contradiction (G1). Words
+//! only rise, and so do ids (G2).
+//!
+//! None of this asks whether the published tick is still running. That is the guard's part, for the
+//! tick of an id (G3) and the end of a lease by real time (G4): a *precise* call reads a gauge and
+//! compares it with where the tick holds; under the *ticking* guard a thread publishes each tick
+//! and clears it, and calls read no clock. A guard that fails, a counter that stops or a thread
+//! that sleeps, costs one sequence of late ids for each tick that was published, and no duplicate.
 
 mod cold;
 mod counters;
@@ -54,13 +61,15 @@ use crate::{Clock, Format, Id, Refusal};
 /// # Promise
 ///
 /// No two calls return the same id (G1); a call that begins after another returned gets a larger
-/// one (G2); no id carries a tick outside the window (G4); a refusal is typed (G7).
+/// one (G2); no id carries a tick outside the window, and no call that begins after the deadline
+/// returns one (G4; under a ticker, but for [its latency](Generator::with_ticker)); a refusal is
+/// typed (G7).
 ///
 /// # Cost
 ///
-/// A single id: one counter reading, two loads and one wait-free addition. The first id of a tick
-/// also reads the clock. Sustained limit: [`Layout::ids_per_tick`](crate::Layout::ids_per_tick) a
-/// tick.
+/// A single id: one counter reading, or none under a ticker, one line of memory that is written
+/// once a tick, and one wait-free addition. The first id of a tick also reads the clock. Sustained
+/// limit: [`Layout::ids_per_tick`](crate::Layout::ids_per_tick) a tick.
 ///
 /// # Example
 ///
@@ -243,9 +252,9 @@ impl Generator {
         self.page.set_mode(kind.bit() | ticking | marked, kind, length);
     }
 
-    /// Whether the machine was restored from a snapshot, or moved, since the lease was opened; never
-    /// where nothing keeps a marker. Calls are refused with [`Refusal::Restored`] then, until the
-    /// keeper opens another lease. Cost: two loads.
+    /// Whether the machine was restored from a snapshot, or moved, since the lease was opened;
+    /// never where nothing keeps a marker. Calls are refused with [`Refusal::Restored`] then,
+    /// until the keeper opens another lease. Cost: two loads.
     pub fn is_restored(&self) -> bool {
         self.marker.differs(self.page.marker())
     }

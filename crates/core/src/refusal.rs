@@ -21,8 +21,8 @@ pub enum Refusal {
         /// Time until the clock has caught up.
         retry_after: Duration,
     },
-    /// The wall clock was set, and the holder is asking its reference whether to follow. Retry after
-    /// `retry_after`; the pause is bounded, whatever the answer.
+    /// The wall clock was set, and the holder is asking its reference whether to follow. Retry
+    /// after `retry_after`; the pause is bounded, whatever the answer.
     ClockStepped {
         /// By how much, in milliseconds; negative if it was set back.
         by_ms: i64,

@@ -274,8 +274,8 @@ impl Generator {
         }
     }
 
-    /// Waits until the tick of `value` begins, if that is within `max_wait` of the first time it was
-    /// needed; less if the value is of no use any more, which the next turn then finds.
+    /// Waits until the tick of `value` begins, if that is within `max_wait` of the first time it
+    /// was needed; less if the value is of no use any more, which the next turn then finds.
     fn wait_for(
         &self,
         value: u64,

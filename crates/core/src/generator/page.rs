@@ -4,7 +4,8 @@
 //! The hot path trusts `published`; the cold path keeps it right. The page also carries a magic
 //! value: where the kernel wipes the page in a child (`MADV_WIPEONFORK`), every length and
 //! `published` are 0 there, which sends the child's first call to the cold path, and the missing
-//! magic then tells that it is a child. So the check for a fork costs the parent's hot path nothing.
+//! magic then tells that it is a child. So the check for a fork costs the parent's hot path
+//! nothing.
 //!
 //! The fields fill one line of the processor's cache. It is written once a tick.
 

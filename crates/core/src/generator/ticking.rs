@@ -1,7 +1,8 @@
 //! The ticking guard: a thread publishes the ticks, so that calls read no clock.
 //!
 //! Only the ticker publishes. A caller that was delayed between its reading of the clock and its
-//! store could otherwise publish an old tick after the ticker has parked, and nobody would clear it.
+//! store could otherwise publish an old tick after the ticker has parked, and nobody would clear
+//! it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -86,8 +87,8 @@ impl Generator {
     ///   lease (G4): one sequence's worth of them at most. They are still unique, ascending and
     ///   inside the window (G1, G2).
     ///
-    /// A call that finds no published tick reads the clock itself, and is as right as a precise one.
-    /// Until somebody calls `tick`, every call is of that kind.
+    /// A call that finds no published tick reads the clock itself, and is as right as a precise
+    /// one. Until somebody calls `tick`, every call is of that kind.
     #[must_use]
     pub fn with_ticker(mut self, waker: Waker) -> Generator {
         self.ticking = Some(Ticking::new(waker));
