@@ -20,6 +20,10 @@ pub(crate) const GENERATED: &[Generated] = &[
         cargo: &["run", "--quiet", "--package", "snowlease-service", "--example", "openapi"],
     },
     Generated {
+        file: "docs/figures/bad-hour.svg",
+        cargo: &["run", "--quiet", "--package", "snowlease-lease", "--example", "bad_hour"],
+    },
+    Generated {
         file: "crates/store-etcd/src/proto/etcdserverpb.rs",
         cargo: &["run", "--quiet", "--package", "xtask", "--example", "etcd_proto"],
     },

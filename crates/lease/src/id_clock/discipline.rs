@@ -10,7 +10,7 @@
 //! | verdict | when | what is done |
 //! |---|---|---|
 //! | asking | the store has not answered since | no slewing; issuing pauses, for 3 s at most |
-//! | confirmed | the reference clock agrees with the wall clock; where there is none, the kernel says that the wall clock is synchronised | the holder follows: see [`machine`](crate::machine) |
+//! | confirmed | the reference clock is within 500 ms of the wall clock, and nearer to it than to the id clock; where there is none, the kernel says that the wall clock is synchronised | the holder follows: see [`machine`](crate::machine) |
 //! | contradicted | the reference clock disagrees with the wall clock | go on with the alarm, and slew towards the reference |
 //! | unanswered | there is no reference, or it did not answer in time | go on with the alarm, and slew towards the wall clock; a holder without a lease follows at once |
 //!
@@ -208,7 +208,10 @@ impl Discipline {
         match self.reading.filter(fresh) {
             Some(reading) => {
                 let apart_ns = wall_offset_ns(&self.last).abs_diff(reading.offset_ns);
-                if apart_ns <= nanos(self.terms.step).saturating_add(self.error_ns(&reading)) {
+                let error_ns = self.error_ns(&reading);
+                let agrees = apart_ns <= nanos(self.terms.step).saturating_add(error_ns);
+                // Ids are not moved to where they are no better.
+                if agrees && apart_ns < self.offset_ns.abs_diff(reading.offset_ns) {
                     Verdict::Confirmed
                 } else {
                     Verdict::Contradicted

@@ -161,6 +161,18 @@ fn a_reference_that_agrees_confirms_and_one_that_does_not_contradicts() {
 }
 
 #[test]
+fn a_wall_clock_that_is_no_nearer_to_the_reference_is_not_followed() {
+    for (reference, verdict) in [(350, Verdict::Confirmed), (250, Verdict::Contradicted)] {
+        let mut bench = Bench::new(UNSURE);
+        bench.hear(0);
+        bench.set_wall(600 * MS);
+        bench.pass(S / 4);
+        bench.hear(reference * MS);
+        assert_eq!(bench.verdict(), Some(verdict), "{reference}");
+    }
+}
+
+#[test]
 fn what_the_reference_said_before_the_step_is_no_verdict() {
     let mut bench = Bench::new(UNSURE);
     bench.hear(0);

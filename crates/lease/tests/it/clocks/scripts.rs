@@ -149,7 +149,9 @@ impl Script {
                 match self.random.below(20) {
                     0..8 => generator.next_id().map(|id| vec![id]),
                     8..12 => generator.try_next_id().map(|id| vec![id]),
-                    12..19 => generator.next_ids(1 + usize::try_from(self.random.below(20)).unwrap()),
+                    12..19 => {
+                        generator.next_ids(1 + usize::try_from(self.random.below(20)).unwrap())
+                    }
                     _ => generator.next_ids(1_000),
                 }
             };
