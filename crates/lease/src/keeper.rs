@@ -10,11 +10,11 @@ mod board;
 pub(crate) mod hands;
 mod run;
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use std::{fmt, mem};
 
 use snowlease_core::{Generator, Refusal, Window};
 
@@ -313,6 +313,12 @@ impl Status {
 impl Drop for Keeper {
     /// The thread closes the gate and gives the lease back, if the process lives long enough.
     fn drop(&mut self) {
+        if self.is_forked() {
+            // The handle names a thread of the parent's, or by now another one of this process.
+            if let Ok(thread) = self.thread.get_mut() {
+                mem::forget(thread.take());
+            }
+        }
         self.ask_to_stop();
     }
 }

@@ -132,8 +132,8 @@ impl Hands {
 }
 
 fn read_marker(clock: &IdClock) -> Option<u64> {
-    // ORDERING: Acquire; whatever the machine was restored with is looked at after it.
-    clock.marker().map(|marker| marker.load(Ordering::Acquire))
+    // ORDERING: Relaxed; no other memory is read by it, and it may lie in memory that is read-only.
+    clock.marker().map(|marker| marker.load(Ordering::Relaxed))
 }
 
 /// The reference clock in an answer, if the store answered at all, and if it has one.
