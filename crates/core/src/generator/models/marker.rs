@@ -27,13 +27,15 @@ fn loom_restore_and_open_beside_issue_returns_nothing_of_the_former_lease() {
         let generator = Arc::new(generator);
         let caller = {
             let (generator, clock) = (Arc::clone(&generator), std::sync::Arc::clone(&clock));
-            thread::spawn(move || take_marked(&generator, &clock, 3))
+            thread::spawn(move || take_marked(&generator, &clock, 2))
         };
+        // Steps of the model, so that the restore finds the caller anywhere.
+        let mut ids = take_marked(&generator, &clock, 1);
         clock.restore_machine();
         // Generator id 6 ascends in the tick that 5 has used, so it can be had at once.
         generator.open(window(tiny(), 6, 100, 200), u64::MAX).unwrap();
         assert!(!generator.is_restored());
-        let mut ids = take_marked(&generator, &clock, 1);
+        ids.extend(take_marked(&generator, &clock, 1));
         ids.extend(caller.join().unwrap());
         assert_distinct(ids);
     });
