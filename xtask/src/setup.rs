@@ -19,6 +19,11 @@ pub(crate) struct Need {
 const NEEDS: &[Need] = &[
     Need { program: "cc", package: "gcc", reason: "SQLite and aws-lc are built from C source" },
     Need { program: "initdb", package: "postgresql", reason: "a real server for its store" },
+    Need {
+        program: "faketime",
+        package: "faketime",
+        reason: "wall clocks that are set and stopped",
+    },
 ];
 
 /// Where Debian keeps the programs of a PostgreSQL server, away from the search path.
