@@ -48,6 +48,7 @@ fn a_counter_that_is_no_longer_trusted_is_left_by_the_very_next_call() {
     assert_eq!(tick_of(&generator), 100);
     clock.trust_counter(false);
     generator.refresh_gauge();
+    assert_eq!(generator.page.published(), 0, "what the old gauge held is held no more");
     assert_eq!(tick_of(&generator), 150);
     clock.advance_ms(1);
     assert_eq!(tick_of(&generator), 151);
