@@ -2,6 +2,7 @@
 
 mod cli;
 mod client;
+mod clock;
 mod decode;
 mod layout;
 mod lease;

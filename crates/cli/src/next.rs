@@ -10,7 +10,7 @@ use clap::Args;
 use snowlease::{Connector, Ids, Refusal};
 use snowlease_core::clock::nanos;
 use snowlease_core::{Id, TextForm};
-use snowlease_lease::{Realm, os};
+use snowlease_lease::{ClockGate, Realm, os};
 use snowlease_wire as wire;
 use snowlease_wire::Code;
 use snowlease_wire::time::beside_ticks;
@@ -53,6 +53,10 @@ pub(crate) struct Next {
     /// With --store: the environment that the store is of [env: SNOWLEASE_ENVIRONMENT]
     #[arg(long, value_name = "NAME", requires = "store")]
     environment: Option<String>,
+    /// With --store: what to do while the kernel does not call this host's clock right; enforce
+    /// with etcd, else warn, unless said [env: SNOWLEASE_CLOCK_GATE]
+    #[arg(long, value_name = "enforce|warn", requires = "store")]
+    clock_gate: Option<String>,
     #[command(flatten)]
     target: Target,
 }
@@ -69,10 +73,15 @@ impl Next {
                 })
             }
             Asked::Store(url) => {
-                let environment = match self.environment {
-                    Some(name) => name,
-                    None => std::env::var("SNOWLEASE_ENVIRONMENT").unwrap_or_default(),
-                };
+                let or_variable = |given: Option<String>, name| given.or(std::env::var(name).ok());
+                let environment = or_variable(self.environment, "SNOWLEASE_ENVIRONMENT");
+                let environment = environment.unwrap_or_default();
+                let gate = or_variable(self.clock_gate, "SNOWLEASE_CLOCK_GATE");
+                let gate = gate.map(|text| {
+                    let wrong = |fault| Usage(format!("--clock-gate {text:?}: {fault}"));
+                    text.parse::<ClockGate>().map_err(wrong)
+                });
+                let gate = gate.transpose()?.unwrap_or_else(|| stores::clock_gate(&url));
                 let realm = Realm::new(environment.as_str(), None)
                     .map_err(|error| Usage(format!("--environment {environment:?}: {error}")))?;
                 // The library makes a store where there is none, but does not say so.
@@ -80,6 +89,7 @@ impl Next {
                 let format = stores::open_or_create(&url, &wanted)?.status()?.meta.format;
                 let ids = Connector::new(url)
                     .name("snowlease next")
+                    .clock_gate(gate)
                     .environment(environment)?
                     .connect_blocking()
                     .map_err(|error| anyhow!("{}", beside_ticks(&error.to_string(), format)))?;

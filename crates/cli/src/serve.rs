@@ -13,16 +13,19 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use snowlease_core::{Format, Generator};
-use snowlease_lease::{Administer, Holder, IdClock, Keeper, Meta, Realm, State, Terms, os};
+use snowlease_lease::{
+    Administer, Holder, IdClock, Keeper, Meta, Realm, State, Terms, os, ticking,
+};
 use snowlease_service::{Limits, Parts, Service, Standing};
 use snowlease_wire::time::beside_ticks;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::clock;
 use crate::logs;
 use crate::output::{self, note};
 use crate::settings::keys::{self, Key};
-use crate::settings::{Flags, Keys, Origin, Setting, Settings, hide_secrets};
+use crate::settings::{Clock, ClockGuard, Flags, Keys, Origin, Setting, Settings, hide_secrets};
 use crate::stores::{self, Wanted};
 use crate::time::{YEAR_MS, told};
 use crate::usage::Usage;
@@ -100,6 +103,7 @@ impl Serve {
             rollback_guard: settings.rollback_guard,
         };
         let store = stores::open_or_create(&settings.store.value, &wanted)?;
+        let store = clock::gated(store, &settings.clock);
         let meta = store.status()?.meta;
         warn_of_the_end(meta.format);
         warn_of_the_tick(meta.format, settings.terms);
@@ -109,6 +113,7 @@ impl Serve {
             url: settings.store.value,
             realm: settings.realm,
             terms: settings.terms,
+            clock: settings.clock,
             holder: settings.holder,
             batch: settings.max_ids_per_request,
         };
@@ -190,6 +195,7 @@ struct Serving {
     url: String,
     realm: Realm,
     terms: Terms,
+    clock: Clock,
     holder: Holder,
     batch: Setting<usize>,
 }
@@ -229,20 +235,19 @@ impl Serving {
     }
 
     fn keeper(&self) -> Result<Keeper> {
-        let clock = IdClock::start();
+        let no_thread = "the system gives no thread: free some and start again";
+        let clock = IdClock::start_on(self.clock.terms);
+        clock::warn_of_slow_reads(clock.status().gauged);
         let generator = Generator::new(self.meta.format, Arc::clone(&clock) as Arc<_>)
             .with_fork_guard(os::fork_guard())
             .with_max_wait(QUEUE_WAIT);
+        let generator = match self.clock.guard {
+            ClockGuard::Precise => Arc::new(generator),
+            ClockGuard::Ticking => ticking(generator, Arc::clone(&clock)).context(no_thread)?,
+        };
         let store = Arc::clone(&self.store) as Arc<_>;
-        Keeper::start(
-            store,
-            Arc::new(generator),
-            clock,
-            self.terms,
-            self.holder.clone(),
-            self.realm.clone(),
-        )
-        .context("the system gives no thread: free some and start again")
+        let (holder, realm) = (self.holder.clone(), self.realm.clone());
+        Keeper::start(store, generator, clock, self.terms, holder, realm).context(no_thread)
     }
 
     fn service(self, keeper: &Arc<Keeper>) -> Service {

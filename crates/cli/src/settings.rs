@@ -1,5 +1,6 @@
 //! The configuration: each value with its origin, checked before anything is done.
 
+mod clock;
 pub(crate) mod keys;
 mod plan;
 mod read;
@@ -15,6 +16,7 @@ use snowlease_lease::range::default_range;
 use snowlease_lease::{Holder, PlannedRange, Realm, RollbackGuard, Terms, TermsError, os};
 use tracing_subscriber::EnvFilter;
 
+pub(crate) use self::clock::{Clock, ClockGuard};
 use self::keys::Key;
 pub(crate) use self::plan::PlanFile;
 pub(crate) use self::sources::{Flags, Keys, Origin, Sources};
@@ -45,6 +47,7 @@ pub(crate) struct Settings {
     pub(crate) realm: Realm,
     pub(crate) terms: Terms,
     pub(crate) rollback_guard: RollbackGuard,
+    pub(crate) clock: Clock,
     pub(crate) holder: Holder,
     pub(crate) max_ids_per_request: Setting<usize>,
     pub(crate) insecure: bool,
@@ -63,6 +66,11 @@ impl Settings {
         let process = std::process::id().to_string();
         let holder = Holder::new(name, os::host_name(), process, region)
             .map_err(|error| Usage(error.to_string()))?;
+        let rollback_guard = resolver.required(&keys::ROLLBACK_GUARD, str::parse)?.value;
+        let max_ids_per_request = resolver.required(&keys::MAX_IDS_PER_REQUEST, read::max_ids)?;
+        let insecure = resolver.required(&keys::INSECURE, read::switch)?.value;
+        let log = resolver.required(&keys::LOG, logs::parse)?.value;
+        let clock = resolver.clock(&store.value)?;
         Ok(Settings {
             listen,
             store,
@@ -70,11 +78,12 @@ impl Settings {
             generators,
             realm,
             terms,
-            rollback_guard: resolver.required(&keys::ROLLBACK_GUARD, str::parse)?.value,
+            rollback_guard,
+            clock,
             holder,
-            max_ids_per_request: resolver.required(&keys::MAX_IDS_PER_REQUEST, read::max_ids)?,
-            insecure: resolver.required(&keys::INSECURE, read::switch)?.value,
-            log: resolver.required(&keys::LOG, logs::parse)?.value,
+            max_ids_per_request,
+            insecure,
+            log,
             shown: resolver.shown,
         })
     }

@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow, bail};
 use snowlease_core::Format;
 use snowlease_lease::range::default_range;
 use snowlease_lease::testing::MemoryStore;
-use snowlease_lease::{Administer, Meta, Realm, RollbackGuard, Terms, os};
+use snowlease_lease::{Administer, ClockGate, Meta, Realm, RollbackGuard, Terms, os};
 use snowlease_store_etcd::{self as etcd, EtcdStore};
 use snowlease_store_postgres::{self as postgres, PostgresStore};
 use snowlease_store_sqlite::{Open, OpenError, SqliteStore};
@@ -59,6 +59,16 @@ fn misread(url: &str, error: impl fmt::Display) -> Usage {
 /// Whether the URL names a store of this build, without touching it.
 pub(crate) fn check(url: &str) -> Result<(), Usage> {
     place(url).map(drop)
+}
+
+/// What a process that leases from this store does about its clock unless it is said. Where
+/// machines share a store that has no clock of its own, nothing but theirs bounds the order of
+/// their ids.
+pub(crate) fn clock_gate(url: &str) -> ClockGate {
+    match place(url) {
+        Ok(Place::Etcd(_)) => ClockGate::Enforce,
+        _ => ClockGate::Warn,
+    }
 }
 
 /// What a store has to be, and is made with; what is `None` or not stated is taken from a store

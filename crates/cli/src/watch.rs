@@ -1,7 +1,8 @@
-//! Tells on stderr when a service loses its lease or its store, and when it has them again.
+//! Tells on stderr when a service loses its lease or its store, and when it has them again; and
+//! what is amiss with its clock.
 //!
-//! The trouble itself is in words of the store. Its numbers and times change at each attempt, so
-//! only the words count as another trouble, and what goes on is not told again.
+//! The trouble itself is in words of the store, or of the clock. Their numbers and times change at
+//! each look, so only the words count as another trouble, and what goes on is not told again.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -12,8 +13,12 @@ use snowlease_wire::time::beside_ticks;
 
 use crate::output::note;
 
-/// How often it looks.
-const PERIOD: Duration = Duration::from_millis(500);
+/// How long it sleeps while nobody wakes it. What the keeper does and what becomes of the clock
+/// wakes it at once.
+const LONGEST_SLEEP: Duration = Duration::from_secs(10);
+
+/// How long it waits after it was woken for nothing of the keeper's.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// A service that comes and goes says so this often at most, unless it begins or ends to serve.
 const QUIET_NS: u64 = 10_000_000_000;
@@ -29,11 +34,16 @@ pub(crate) struct Seen {
     remaining: Duration,
     /// How many leases were lost so far: one that is replaced at once is not seen to be gone.
     lost: u64,
+    /// What is amiss with the clock.
+    alarm: Option<String>,
+    edition: u64,
 }
 
 impl Seen {
     pub(crate) fn of(keeper: &Keeper) -> Seen {
-        let Status { state, window, remaining, trouble, outcomes, .. } = keeper.status();
+        let status = keeper.status();
+        let alarm = status.clock.alarm();
+        let Status { state, window, remaining, trouble, outcomes, edition, .. } = status;
         let format = keeper.generator().format();
         Seen {
             state,
@@ -44,6 +54,8 @@ impl Seen {
             trouble: trouble.map(|trouble| beside_ticks(&trouble, format)),
             remaining,
             lost: outcomes.lost,
+            alarm,
+            edition,
         }
     }
 
@@ -53,9 +65,13 @@ impl Seen {
 
     /// The trouble without its numbers.
     fn kind(&self) -> Option<String> {
-        let trouble = self.trouble.as_deref()?;
-        Some(trouble.chars().filter(|c| !c.is_ascii_digit()).collect())
+        self.trouble.as_deref().map(words)
     }
+}
+
+/// All of a text but its numbers.
+fn words(text: &str) -> String {
+    text.chars().filter(|c| !c.is_ascii_digit()).collect()
 }
 
 /// The line that the step from one look to the next is worth, if any.
@@ -91,36 +107,76 @@ fn both_differ(before: Option<u64>, now: Option<u64>) -> bool {
 struct Teller {
     told: Seen,
     told_ns: Option<u64>,
+    clock: ClockTeller,
 }
 
 impl Teller {
-    /// The line for what is seen now. What is kept back counts as not seen, and is told later if it
-    /// still holds then.
-    fn look(&mut self, now: Seen, now_ns: u64) -> Option<String> {
+    /// Goes on from what has been told.
+    fn after(told: Seen) -> Teller {
+        Teller { told, told_ns: None, clock: ClockTeller::default() }
+    }
+
+    /// The lines for what is seen now. What is kept back counts as not seen, and is told later if
+    /// it still holds then.
+    fn look(&mut self, now: Seen, now_ns: u64) -> Vec<String> {
+        let clock = self.clock.look(now.alarm.as_deref(), now_ns);
         let line = tell(&self.told, &now);
         let quiet_ns = self.told_ns.map_or(u64::MAX, |told_ns| now_ns.saturating_sub(told_ns));
         if line.is_some() {
             if self.told.serving == now.serving && quiet_ns < QUIET_NS {
-                return None;
+                return clock.into_iter().collect();
             }
             self.told_ns = Some(now_ns);
         }
         self.told = now;
-        line
+        line.into_iter().chain(clock).collect()
+    }
+}
+
+/// What was told of the clock. One that is set is told in three lines: that it was set, what the
+/// store says of it, and that ids have followed.
+#[derive(Debug, Default)]
+struct ClockTeller {
+    told: Option<String>,
+    since_ns: u64,
+    lines: u32,
+}
+
+impl ClockTeller {
+    /// As many lines in one time of quiet.
+    const LINES: u32 = 3;
+
+    fn look(&mut self, alarm: Option<&str>, now_ns: u64) -> Option<String> {
+        let now = alarm.map(words);
+        if now == self.told {
+            return None;
+        }
+        if now_ns.saturating_sub(self.since_ns) >= QUIET_NS {
+            (self.since_ns, self.lines) = (now_ns, 0);
+        }
+        if self.lines == ClockTeller::LINES {
+            return None;
+        }
+        self.lines += 1;
+        self.told = now;
+        Some(alarm.unwrap_or("the clock of this host is right again, and ids go by it").to_owned())
     }
 }
 
 /// Tells from `told` on, until the other end of `stop` is dropped.
 pub(crate) fn watch(keeper: &Keeper, told: Seen, stop: &Receiver<()>) {
-    let mut teller = Teller { told, told_ns: None };
-    while stop.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+    let mut edition = told.edition;
+    let mut teller = Teller::after(told);
+    loop {
+        keeper.wait_changed(edition, LONGEST_SLEEP);
         let now = Seen::of(keeper);
-        if now.state == State::Idle {
+        // One whose thread has died has no news, and lets nobody wait for any.
+        let pause = if now.edition == edition { PAUSE } else { Duration::ZERO };
+        if now.state == State::Idle || stop.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
             break;
         }
-        if let Some(line) = teller.look(now, os::boot_ns()) {
-            note(line);
-        }
+        edition = now.edition;
+        teller.look(now, os::boot_ns()).iter().for_each(note);
     }
 }
 
@@ -137,6 +193,8 @@ mod tests {
             trouble: Some(trouble.to_owned()).filter(|trouble| !trouble.is_empty()),
             remaining: Duration::from_secs(40),
             lost: 0,
+            alarm: None,
+            edition: 0,
         }
     }
 
@@ -178,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_store_that_comes_and_goes_does_not_flood_the_log() {
-        let mut teller = Teller { told: seen(State::Held, ""), told_ns: None };
+        let mut teller = Teller::after(seen(State::Held, ""));
         let mut lines = Vec::new();
         for half_s in 0..80 {
             let trouble = if half_s % 2 == 0 { "gone" } else { "" };
@@ -187,16 +245,37 @@ mod tests {
         assert!((2..=5).contains(&lines.len()), "{lines:?}");
         // The end of serving is told whatever was told just before.
         let lost = teller.look(seen(State::Lost, "gone"), 40_000_000_000);
-        assert_eq!(lost.as_deref(), Some("lease lost: gone"));
+        assert_eq!(lost, ["lease lost: gone"]);
     }
 
     #[test]
     fn what_was_kept_back_is_told_if_it_still_holds() {
-        let mut teller = Teller { told: seen(State::Held, ""), told_ns: None };
+        let mut teller = Teller::after(seen(State::Held, ""));
         let s = 1_000_000_000;
-        assert!(teller.look(seen(State::Held, "gone"), s).is_some());
-        assert_eq!(teller.look(seen(State::Held, ""), 2 * s), None);
-        let line = teller.look(seen(State::Held, ""), 12 * s);
-        assert_eq!(line.as_deref(), Some("the store answers again"));
+        assert_eq!(teller.look(seen(State::Held, "gone"), s).len(), 1);
+        assert!(teller.look(seen(State::Held, ""), 2 * s).is_empty());
+        let lines = teller.look(seen(State::Held, ""), 12 * s);
+        assert_eq!(lines, ["the store answers again"]);
+    }
+
+    #[test]
+    fn what_becomes_of_a_clock_that_was_set_is_told_once_each() {
+        let mut teller = Teller::after(seen(State::Held, ""));
+        let s = 1_000_000_000;
+        let mut look = |alarm: &str, now_ns| {
+            let alarm = Some(alarm.to_owned()).filter(|alarm| !alarm.is_empty());
+            teller.look(Seen { alarm, ..seen(State::Held, "") }, now_ns)
+        };
+        assert!(look("", s).is_empty());
+        assert_eq!(look("700 ms ahead: asking", 20 * s), ["700 ms ahead: asking"]);
+        assert!(look("701 ms ahead: asking", 20 * s + 1).is_empty());
+        assert_eq!(look("701 ms ahead: right", 21 * s).len(), 1);
+        assert_eq!(look("", 22 * s), ["the clock of this host is right again, and ids go by it"]);
+        // One that is set again and again.
+        let lines: usize = (0..400)
+            .map(|n| look(["900 ms ahead", ""][n % 2], 30 * s + n as u64 * s / 10).len())
+            .sum();
+        assert!((6..=16).contains(&lines), "{lines}");
+        assert_eq!(look("the end", 90 * s).len(), 1);
     }
 }

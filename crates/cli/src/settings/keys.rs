@@ -14,15 +14,20 @@ pub(crate) struct Key {
     pub(crate) default_help: &'static str,
     /// What it is for.
     pub(crate) help: &'static str,
+    /// The part of the help it stands in; empty for the first.
+    pub(crate) heading: &'static str,
 }
+
+/// The keys that few have to touch stand apart.
+const CLOCK: &str = "Clock";
 
 impl Key {
     const fn new(flag: &'static str, value: &'static str, help: &'static str) -> Key {
-        Key { flag, value: Some(value), default: "", default_help: "", help }
+        Key { flag, value: Some(value), default: "", default_help: "", help, heading: "" }
     }
 
     const fn switch(flag: &'static str, help: &'static str) -> Key {
-        Key { flag, value: None, default: "false", default_help: "", help }
+        Key { flag, value: None, default: "false", default_help: "", help, heading: "" }
     }
 
     const fn default(mut self, default: &'static str) -> Key {
@@ -32,6 +37,11 @@ impl Key {
 
     const fn default_help(mut self, default_help: &'static str) -> Key {
         self.default_help = default_help;
+        self
+    }
+
+    const fn heading(mut self, heading: &'static str) -> Key {
+        self.heading = heading;
         self
     }
 
@@ -110,8 +120,67 @@ pub(crate) static LOG: Key = Key::new(
 )
 .default("warn");
 
+pub(crate) static CLOCK_GATE: Key = Key::new(
+    "clock-gate",
+    "enforce|warn",
+    "What to do about new leases while the kernel does not call this host's clock right",
+)
+.default_help("enforce with etcd, else warn")
+.heading(CLOCK);
+pub(crate) static CLOCK_GUARD: Key = Key::new(
+    "clock-guard",
+    "precise|ticking",
+    "Whether each call checks the time, or a thread publishes each tick",
+)
+.default("precise")
+.heading(CLOCK);
+pub(crate) static CLOCK_IGNORE: Key =
+    Key::new("clock-ignore", "LENGTH", "Offsets of the wall clock that are noise")
+        .default("2ms")
+        .heading(CLOCK);
+pub(crate) static CLOCK_STEP: Key =
+    Key::new("clock-step", "LENGTH", "Offsets beyond which somebody has set it")
+        .default("500ms")
+        .heading(CLOCK);
+pub(crate) static CLOCK_SLEW: Key =
+    Key::new("clock-slew", "LENGTH", "How much of an offset ids make up for in a second")
+        .default("5ms")
+        .heading(CLOCK);
+pub(crate) static CLOCK_SAMPLE: Key =
+    Key::new("clock-sample", "LENGTH", "How often the clocks are compared")
+        .default("250ms")
+        .heading(CLOCK);
+pub(crate) static CLOCK_PAUSE: Key = Key::new(
+    "clock-pause",
+    "LENGTH",
+    "How long ids pause at most when it was set, until the store has answered",
+)
+.default("3s")
+.heading(CLOCK);
+pub(crate) static CLOCK_MAX_ERROR: Key = Key::new(
+    "clock-max-error",
+    "LENGTH",
+    "The kernel's estimate of its error from which it is not trusted",
+)
+.default("3s")
+.heading(CLOCK);
+pub(crate) static CLOCK_WARN: Key = Key::new(
+    "clock-warn",
+    "LENGTH",
+    "The difference from the store's clock that is worth a warning",
+)
+.default("250ms")
+.heading(CLOCK);
+pub(crate) static ORDERING_BOUND: Key = Key::new(
+    "ordering-bound",
+    "LENGTH",
+    "How far an id may be from the host's time before its order is no longer vouched for",
+)
+.default("5ms")
+.heading(CLOCK);
+
 /// Every key: what a file may hold, whichever verb reads it.
-pub(crate) static ALL: [&Key; 18] = [
+pub(crate) static ALL: [&Key; 28] = [
     &LISTEN,
     &STORE,
     &LAYOUT,
@@ -130,6 +199,16 @@ pub(crate) static ALL: [&Key; 18] = [
     &MAX_IDS_PER_REQUEST,
     &INSECURE,
     &LOG,
+    &CLOCK_GATE,
+    &CLOCK_GUARD,
+    &CLOCK_IGNORE,
+    &CLOCK_STEP,
+    &CLOCK_SLEW,
+    &CLOCK_SAMPLE,
+    &CLOCK_PAUSE,
+    &CLOCK_MAX_ERROR,
+    &CLOCK_WARN,
+    &ORDERING_BOUND,
 ];
 
 #[cfg(test)]

@@ -49,7 +49,8 @@ fn argument(key: &'static Key) -> Arg {
     if !default.is_empty() && key.value.is_some() {
         help.push_str(&format!(" [default: {default}]"));
     }
-    let argument = Arg::new(key.flag).long(key.flag).help(help);
+    let heading = Some(key.heading).filter(|heading| !heading.is_empty());
+    let argument = Arg::new(key.flag).long(key.flag).help(help).help_heading(heading);
     match key.value {
         Some(value) => argument.value_name(value).allow_negative_numbers(true),
         None => argument.action(ArgAction::SetTrue),
@@ -279,7 +280,7 @@ mod tests {
         assert_eq!(read["max_ids_per_request"], "5");
         let fault = |text| values(text).unwrap_err();
         assert_eq!(fault("lisen = 1"), "there is no key lisen: did you mean listen?");
-        assert!(fault("colour = 1").ends_with("max_ids_per_request, insecure, log"));
+        assert!(fault("colour = 1").ends_with("clock_warn, ordering_bound"));
         assert_eq!(fault("tick = 1.5"), "tick: write the value as text in quotes");
         assert!(fault("tick = \"1ms\"\nlisten =\n").starts_with("line 2: "));
     }

@@ -53,6 +53,23 @@ fn a_lease_is_renewed_after_a_third_of_it_unless_said_otherwise() {
 }
 
 #[test]
+fn the_clock_gate_is_enforced_where_only_the_clocks_of_the_holders_count_unless_said_otherwise() {
+    let gate = |arguments: &[&str]| {
+        print_config(&[arguments, &["--json"]].concat(), &[], None).json()["clock_gate"].clone()
+    };
+    for store in ["sqlite:ids.db", "memory:", "postgres://me@db/ids"] {
+        assert_eq!(gate(&["--store", store])["value"], "warn", "{store}");
+    }
+    let etcd = ["--store", "etcd://h:2379/ids"];
+    assert_eq!(gate(&etcd)["value"], "enforce");
+    assert_eq!(gate(&[&etcd[..], &["--clock-gate", "warn"]].concat())["value"], "warn");
+    assert_eq!(gate(&["--clock-gate", "enforce"])["value"], "enforce");
+    let said = print_config(&[], &[("SNOWLEASE_CLOCK_STEP", "100ms")], None).answer();
+    assert!(said.contains("clock_step = \"100ms\""), "{said}");
+    assert!(said.contains("ordering_bound = \"5ms\""), "{said}");
+}
+
+#[test]
 fn json_says_the_same() {
     let facts = print_config(&["--json"], &[("SNOWLEASE_NAME", "web")], None).json();
     assert_eq!(facts["name"]["value"], "web");
@@ -81,6 +98,14 @@ fn what_is_wrong_is_refused_where_it_was_said() {
     flags(&["--environment", "a b"]).fails(2, &["--environment", "64 ASCII letters"]);
     flags(&["--bridge", "59s"]).fails(2, &["--bridge 59s: choose 60s (the lease) to 3600s"]);
     flags(&["--rollback-guard", "off"]).fails(2, &["--rollback-guard", "`enforce` or `warn`"]);
+    flags(&["--clock-gate", "off"]).fails(2, &["--clock-gate", "`enforce` or `warn`"]);
+    flags(&["--clock-guard", "fast"]).fails(2, &["--clock-guard", "`precise` or `ticking`"]);
+    flags(&["--clock-step", "10ms"]).fails(2, &["--clock-step 10ms: choose 50ms to 60s"]);
+    let ignore = flags(&["--clock-ignore", "300ms"]);
+    ignore.fails(2, &["--clock-ignore 300ms: choose 0s to 250ms"]);
+    // What does not go with another value is told by its own name, wherever it comes from.
+    let step = flags(&["--clock-step", "60ms", "--ordering-bound", "61ms"]);
+    step.fails(2, &["--ordering-bound 61ms: choose 1ms to 60ms"]);
     flags(&["--lease", "60"]).fails(2, &["--lease", "60s"]);
     flags(&["--epoch", "1704067200"]).fails(2, &["--epoch", "looks like seconds"]);
     flags(&["--epoch", "-1000"]).fails(2, &["--epoch", "before 1970", "1969-12-31T23:59:59Z"]);
@@ -102,6 +127,7 @@ fn what_is_wrong_is_refused_where_it_was_said() {
     variable("SNOWLEASE_STORE", "").fails(2, &["SNOWLEASE_STORE is empty"]);
     variable("SNOWLEASE_CONFIG", "").fails(2, &["SNOWLEASE_CONFIG is empty"]);
     variable("SNOWLEASE_CONFIG", "none.toml").fails(2, &["none.toml", "cannot be read"]);
+    variable("SNOWLEASE_CLOCK_MAX_ERROR", "17s").fails(2, &["SNOWLEASE_CLOCK_MAX_ERROR 17s"]);
     variable("SNOWLEASE_TICK", "1").fails(2, &["SNOWLEASE_TICK", "1ms"]);
 
     let file = |text: &str| print_config(&[], &[], Some(text));

@@ -207,6 +207,8 @@ fn wrong_calls_are_refused_with_the_right_one() {
     run(&["next", "--store", ""]).fails(2, &["--store is empty"]);
     run(&["next", "--store", "x", "--server", "y"]).fails(2, &["--server", "--store"]);
     run(&["next", "--store", "etcd://h:x"]).fails(2, &["etcd://h:x"]);
+    let gate = ["next", "--store", "sqlite:ids.db", "--clock-gate", "off"];
+    run(&gate).fails(2, &["--clock-gate", "`enforce` or `warn`"]);
     run(&["next", "--store", "ids.db"]).fails(2, &["names no store"]);
     finish(command(&["next"]).env("SNOWLEASE_SERVER", "")).fails(2, &["SNOWLEASE_SERVER"]);
     run(&["lease"]).fails(2, &["subcommand"]);

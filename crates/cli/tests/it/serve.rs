@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use snowlease_core::Format;
-use snowlease_lease::os;
+use snowlease_lease::{gate, os};
 use snowlease_store_sqlite::{Open, SqliteStore};
 use snowlease_wire::{Ids, Leases, State};
 
-use crate::run::{finish, run};
+use crate::run::{command, finish, run};
 use crate::service::{Service, serve};
 
 pub(crate) fn folder() -> tempfile::TempDir {
@@ -320,4 +320,59 @@ fn no_secret_is_logged_even_at_trace() {
     assert!(said.contains("DEBUG") || said.contains("TRACE"), "it does log: {said}");
     assert!(!said.contains(key), "the request key is logged");
     assert!(!said.contains(lease.token.reveal()), "the token is logged");
+}
+
+/// On a machine whose clock is synchronised to within a millisecond there is nothing to refuse.
+#[test]
+fn an_enforced_clock_gate_leases_nothing_by_a_clock_that_is_not_trusted() {
+    let folder = folder();
+    let flags = ["--clock-max-error", "1ms", "--clock-gate"];
+    let max_error = Duration::from_millis(1);
+    if gate::distrust(os::kernel_time(), max_error).is_some() {
+        let mut service = Service::start(folder.path(), &[&flags[..], &["enforce"]].concat());
+        let said = service.lines_so_far();
+        assert!(said.contains("no ids yet: no lease is granted by a clock"), "{said}");
+        assert!(said.contains("unless --clock-gate warn is said"), "{said}");
+        assert!(said.contains("chrony") || said.contains("may be off by"), "{said}");
+        service.signal("TERM");
+        assert_eq!(service.wait().code(), Some(0));
+        let service = Service::start(folder.path(), &[&flags[..], &["warn"]].concat());
+        service.get::<Ids>("/ids");
+        let said = service.said();
+        assert!(said.contains("ids are unique all the same"), "{said}");
+    }
+}
+
+#[test]
+fn with_the_ticking_guard_it_serves_ids_of_the_present() {
+    let folder = folder();
+    let service = Service::start(folder.path(), &["--clock-guard", "ticking"]);
+    for _ in 0..3 {
+        let id: u64 = service.get::<Ids>("/ids").ids[0].parse().expect("an id");
+        let format = Format::DEFAULT;
+        let id = snowlease_core::Id::try_from(id).expect("an id");
+        let id_ms = format.unix_ms(format.decode(id).tick);
+        assert!(id_ms.abs_diff(os::wall_ms()) < 1_000, "{id_ms}");
+        // Long enough for the thread to go to sleep.
+        std::thread::park_timeout(Duration::from_millis(100));
+    }
+}
+
+/// At rest it wakes for its clocks, four times a second, and for nothing else.
+#[test]
+fn a_service_at_rest_wakes_five_times_a_second_at_most() {
+    let folder = folder();
+    // By terms of which no renewal is due meanwhile.
+    let mut serve = command(&["serve", "--listen", "127.0.0.1:0"]);
+    let service = Service::of(serve.current_dir(folder.path()));
+    service.get::<Ids>("/ids");
+    // What it began with is over.
+    std::thread::park_timeout(Duration::from_secs(1));
+    let (begun_ns, before) = (os::boot_ns(), service.wakes());
+    std::thread::park_timeout(Duration::from_secs(4));
+    let elapsed = Duration::from_nanos(os::boot_ns() - begun_ns);
+    let wakes = service.wakes() - before;
+    assert!(wakes > 0, "the clocks are looked at");
+    let most = 5 * (elapsed.as_secs() + 1);
+    assert!(wakes <= most, "{wakes} in {elapsed:?}");
 }

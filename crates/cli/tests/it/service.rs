@@ -36,7 +36,12 @@ pub(crate) fn serve(folder: &Path, arguments: &[&str]) -> Command {
 impl Service {
     /// Starts one and waits until it serves.
     pub(crate) fn start(folder: &Path, arguments: &[&str]) -> Service {
-        let mut child = serve(folder, arguments)
+        Service::of(&mut serve(folder, arguments))
+    }
+
+    /// As [`start`](Self::start), by a command of one's own.
+    pub(crate) fn of(command: &mut Command) -> Service {
+        let mut child = command
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -123,6 +128,19 @@ impl Service {
         let status = std::fs::read_to_string(path).expect("it runs");
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("Linux tells");
         line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("it is a number")
+    }
+
+    /// How often its threads have gone to sleep so far.
+    pub(crate) fn wakes(&self) -> u64 {
+        let tasks = format!("/proc/{}/task", self.child.id());
+        let tasks = std::fs::read_dir(tasks).expect("it runs").flatten();
+        let of_thread = |task: std::fs::DirEntry| {
+            let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
+            let line =
+                status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            line.and_then(|count| count.trim().parse::<u64>().ok()).unwrap_or_default()
+        };
+        tasks.map(of_thread).sum()
     }
 
     fn end(&mut self) {

@@ -128,6 +128,11 @@ async fn the_dangerous_states_have_metrics() {
     let named: Vec<_> = text.lines().filter(|line| line.starts_with("# TYPE ")).collect();
     let distinct: BTreeSet<_> = named.iter().collect();
     assert_eq!(named.len(), distinct.len(), "each metric once");
+    let page = include_str!("../../../../docs/operating/metrics.md");
+    for line in named {
+        let name = line.split(' ').nth(2).expect("a type is of a name");
+        assert!(page.contains(name), "docs/operating/metrics.md has no {name}");
+    }
 }
 
 #[tokio::test]
