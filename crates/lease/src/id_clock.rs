@@ -98,10 +98,35 @@ impl Time for Host {
     }
 }
 
+/// Whose clocks: those of this host are read without asking which, by every call that has no
+/// counter to go by.
+#[derive(Debug)]
+enum Source {
+    Host,
+    Other(Box<dyn Time>),
+}
+
+impl Source {
+    fn time(&self) -> &dyn Time {
+        match self {
+            Source::Host => &Host,
+            Source::Other(time) => &**time,
+        }
+    }
+
+    #[inline]
+    fn boot_ns(&self) -> u64 {
+        match self {
+            Source::Host => os::boot_ns(),
+            Source::Other(time) => time.boot_ns(),
+        }
+    }
+}
+
 /// An id clock; see the module.
 #[derive(Debug)]
 pub struct IdClock {
-    time: Box<dyn Time>,
+    source: Source,
     /// Unix time minus boot time, in ns: the seed and all slewing since.
     offset_ns: AtomicI64,
     /// What it read when it was slewed last: it holds there, instead of turning back.
@@ -129,21 +154,25 @@ impl IdClock {
 
     /// An id clock on this host's clocks.
     pub fn start_on(terms: ClockTerms) -> Arc<IdClock> {
-        IdClock::with_time(Box::new(Host), terms)
+        IdClock::on(Source::Host, terms)
     }
 
     /// An id clock on other clocks.
     pub fn with_time(time: Box<dyn Time>, terms: ClockTerms) -> Arc<IdClock> {
-        let discipline = Discipline::seeded(terms, sample(&*time));
+        IdClock::on(Source::Other(time), terms)
+    }
+
+    fn on(source: Source, terms: ClockTerms) -> Arc<IdClock> {
+        let discipline = Discipline::seeded(terms, sample(source.time()));
         Arc::new(IdClock {
             offset_ns: AtomicI64::new(discipline.offset_ns),
             floor_ns: AtomicI64::new(i64::MIN),
             pause_until_ns: AtomicU64::new(0),
             pause_by_ms: AtomicI64::new(0),
-            gauged: time.gauged(),
+            gauged: source.time().gauged(),
             counter_lost: AtomicBool::new(false),
             state: Mutex::new(State { discipline, counter: CounterWatch::default() }),
-            time,
+            source,
         })
     }
 
@@ -151,7 +180,7 @@ impl IdClock {
     /// Answers whether somebody should look: another step, another verdict, a process that stood
     /// still, a gauge that is not to be trusted any more.
     pub fn look(&self) -> bool {
-        let sample = sample(&*self.time);
+        let sample = sample(self.source.time());
         let mut state = self.state();
         let before = news(&state.discipline);
         state.discipline.look(sample);
@@ -162,7 +191,7 @@ impl IdClock {
 
     fn look_at_counter(&self, watch: &mut CounterWatch, running_ns: u64) -> bool {
         let Gauge::Counter { hz } = self.gauge() else { return false };
-        let Some(count) = self.time.counter() else { return false };
+        let Some(count) = self.source.time().counter() else { return false };
         let trusted = watch.look(hz, count, running_ns, os::counter_is_trusted);
         if !trusted {
             // ORDERING: Relaxed; a generator that learns of it late reads the old gauge as long.
@@ -173,7 +202,7 @@ impl IdClock {
 
     /// The store has answered a call; with its own clock, if it has one. See [`reading`].
     pub fn hear(&self, reading: Option<Reading>) {
-        let now_ns = self.time.boot_ns();
+        let now_ns = self.source.boot_ns();
         let mut state = self.state();
         state.discipline.hear(now_ns, reading);
         self.show(&state.discipline);
@@ -197,7 +226,7 @@ impl IdClock {
         let before_ns = self.offset_ns.load(Ordering::Relaxed);
         let offset_ns = discipline.offset_ns;
         if offset_ns < before_ns {
-            let read_ns = narrow(i128::from(self.time.boot_ns()) + i128::from(before_ns));
+            let read_ns = narrow(i128::from(self.source.boot_ns()) + i128::from(before_ns));
             // ORDERING: Release, the floor before the offset it holds for: a reader that sees the
             // new offset sees the floor too, and so reads no less than it did before.
             self.floor_ns.fetch_max(read_ns, Ordering::Release);
@@ -241,7 +270,7 @@ fn news(discipline: &Discipline) -> (Option<(Verdict, u64)>, u64) {
 
 impl Clock for IdClock {
     fn now(&self) -> Moment {
-        let boot_ns = self.time.boot_ns();
+        let boot_ns = self.source.boot_ns();
         // ORDERING: Acquire pairs with the Release of the offset in `show`; only loads, since a
         // write that every cold call made would be shared by all threads.
         let offset_ns = self.offset_ns.load(Ordering::Acquire);
@@ -255,7 +284,7 @@ impl Clock for IdClock {
     }
 
     fn boot_ns(&self) -> u64 {
-        self.time.boot_ns()
+        self.source.boot_ns()
     }
 
     fn gauge(&self) -> Gauge {
@@ -264,7 +293,10 @@ impl Clock for IdClock {
     }
 
     fn read_gauge(&self) -> u64 {
-        self.time.read_gauge()
+        match &self.source {
+            Source::Host => os::boot_ns(),
+            Source::Other(time) => time.read_gauge(),
+        }
     }
 
     fn pause(&self) -> Option<Pause> {
@@ -276,7 +308,7 @@ impl Clock for IdClock {
     }
 
     fn marker(&self) -> Option<&'static AtomicU64> {
-        self.time.marker()
+        self.source.time().marker()
     }
 }
 

@@ -50,9 +50,8 @@ impl Hands {
         if mem::replace(&mut self.gauge, gauge) != gauge {
             self.generator.refresh_gauge();
         }
-        let marker = read_marker(&self.clock);
-        if mem::replace(&mut self.marker, marker) != marker {
-            return Some(Event::Restored { seed: random() });
+        if let Some(restored) = self.restored() {
+            return Some(restored);
         }
         let step = self.clock.step();
         let stepped = step.map(|step| Stepped { by_ns: step.by_ns, verdict: step.verdict });
@@ -61,6 +60,13 @@ impl Hands {
             return Some(Event::Clock(stepped));
         }
         None
+    }
+
+    /// Whether the machine was restored since it was looked at last.
+    fn restored(&mut self) -> Option<Event> {
+        let marker = read_marker(&self.clock);
+        let changed = mem::replace(&mut self.marker, marker) != marker;
+        changed.then(|| Event::Restored { seed: random() })
     }
 
     /// Does what the machine says; with what there is to tell it of that.
@@ -82,7 +88,12 @@ impl Hands {
                 Some(Event::Released(self.guarded(|store| store.release(&ask))))
             }
             Command::Open { window, deadline_ns, follow_ns } => {
-                self.open(window, deadline_ns, follow_ns).map(Event::Closed)
+                // Restored since the lease was asked for: another copy may have the same answer.
+                if let Some(restored) = self.restored() {
+                    return Some(restored);
+                }
+                let closed = self.open(window, deadline_ns, follow_ns).map(Event::Closed);
+                self.restored().or(closed)
             }
             Command::Extend { until, deadline_ns } => {
                 self.generator.extend(until, deadline_ns);

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
 
+mod clock;
+
 use snowlease_core::Layout;
 
 use super::*;

@@ -270,6 +270,53 @@ fn a_restored_machine_issues_nothing_under_the_old_lease() {
     assert_eq!(held(&fleet.memory), 2);
 }
 
+/// The answer to an acquire came into a copy: what it granted is not used.
+#[test]
+fn a_machine_restored_while_the_store_was_asked_does_not_use_the_answer() {
+    #[derive(Debug)]
+    struct Restores(std::sync::Arc<snowlease_lease::testing::MemoryStore>, ScriptedTime);
+
+    impl LeaseStore for Restores {
+        fn status(&self) -> Result<snowlease_lease::StoreStatus, snowlease_lease::Outage> {
+            self.0.status()
+        }
+
+        fn acquire(
+            &self,
+            ask: &snowlease_lease::Acquire,
+        ) -> Result<snowlease_lease::Grant, snowlease_lease::AcquireError> {
+            let answer = self.0.acquire(ask);
+            if answer.as_ref().is_ok_and(|grant| grant.generator_id == 0) {
+                self.1.restore();
+            }
+            answer
+        }
+
+        fn renew(
+            &self,
+            ask: &snowlease_lease::Renew,
+        ) -> Result<snowlease_lease::Renewal, snowlease_lease::RenewError> {
+            self.0.renew(ask)
+        }
+
+        fn release(
+            &self,
+            ask: &snowlease_lease::Release,
+        ) -> Result<(), snowlease_lease::ReleaseError> {
+            self.0.release(ask)
+        }
+
+        fn list(&self) -> Result<Vec<snowlease_lease::LeaseEntry>, snowlease_lease::Outage> {
+            self.0.list()
+        }
+    }
+
+    let (mut fleet, time) = (Fleet::new(), time());
+    let store = std::sync::Arc::new(Restores(fleet.memory.clone(), time.clone()));
+    let host = Host::start(store, &time, Format::DEFAULT, Terms::DEFAULT, Guard::Precise);
+    assert_ne!(generator_id(fleet.take(&host).unwrap()), 0);
+}
+
 #[test]
 fn a_suspended_holder_has_nothing_to_copy_and_leases_anew() {
     let (mut fleet, time) = (Fleet::new(), time());
