@@ -166,7 +166,7 @@ impl<S: fmt::Debug + ?Sized> fmt::Debug for Gated<S> {
     }
 }
 
-#[cfg(all(test, feature = "testing"))]
+#[cfg(test)]
 mod tests {
     use snowlease_core::Format;
 

@@ -187,7 +187,7 @@ fn a_port_in_use_is_named_and_no_store_is_made() {
     let folder = folder();
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("it has one").to_string();
-    let mut command = crate::run::command(&["serve", "--listen", &address]);
+    let mut command = command(&["serve", "--listen", &address]);
     finish(command.current_dir(folder.path())).fails(1, &[&address, "in use", "--listen"]);
     assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0);
 }
@@ -196,8 +196,7 @@ fn a_port_in_use_is_named_and_no_store_is_made() {
 fn addresses_beyond_this_machine_need_a_word() {
     let folder = folder();
     let serve = |address: &str| {
-        let mut command =
-            crate::run::command(&["serve", "--store", "memory:", "--listen", address]);
+        let mut command = command(&["serve", "--store", "memory:", "--listen", address]);
         finish(command.current_dir(folder.path()))
     };
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:8700"] {
@@ -277,7 +276,7 @@ fn no_store_is_made_for_a_format_that_gives_no_ids() {
             let mut command = serve(folder.path(), &arguments);
             finish(&mut command).fails(2, &[word, "epoch"]);
         }
-        let mut init = crate::run::command(&["store", "init"]);
+        let mut init = command(&["store", "init"]);
         finish(init.args(format).current_dir(folder.path())).fails(2, &[word, "epoch"]);
     }
     assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0);
