@@ -95,7 +95,9 @@ impl<S: LeaseStore + ?Sized> Gated<S> {
 
     fn pass(&self) -> Result<(), AcquireError> {
         match distrust((self.kernel)(), self.max_error) {
-            Some(why) => Err(AcquireError::ClockUntrusted { reason: why.to_string() }),
+            Some(why) => Err(AcquireError::ClockUntrusted {
+                reason: format!("{why}; or set the clock gate to `warn`"),
+            }),
             None => Ok(()),
         }
     }

@@ -13,9 +13,9 @@ mod status;
 mod terms;
 mod worst;
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{fmt, mem};
 
 use snowlease_core::{Clock, Gauge, Moment, Pause};
 
@@ -143,6 +143,7 @@ pub struct IdClock {
 struct State {
     discipline: Discipline,
     counter: CounterWatch,
+    marker: Option<u64>,
 }
 
 impl IdClock {
@@ -164,6 +165,7 @@ impl IdClock {
 
     fn on(source: Source, terms: ClockTerms) -> Arc<IdClock> {
         let discipline = Discipline::seeded(terms, sample(source.time()));
+        let marker = read_marker(source.time());
         Arc::new(IdClock {
             offset_ns: AtomicI64::new(discipline.offset_ns),
             floor_ns: AtomicI64::new(i64::MIN),
@@ -171,28 +173,32 @@ impl IdClock {
             pause_by_ms: AtomicI64::new(0),
             gauged: source.time().gauged(),
             counter_lost: AtomicBool::new(false),
-            state: Mutex::new(State { discipline, counter: CounterWatch::default() }),
+            state: Mutex::new(State { discipline, counter: CounterWatch::default(), marker }),
             source,
         })
     }
 
     /// Compares the host's clocks, and slews if that is due. To be called a few times a second.
     /// Answers whether somebody should look: another step, another verdict, a process that stood
-    /// still, a gauge that is not to be trusted any more.
+    /// still, a machine that was restored, a gauge that is not to be trusted any more.
     pub fn look(&self) -> bool {
         let sample = sample(self.source.time());
         let mut state = self.state();
         let before = news(&state.discipline);
         state.discipline.look(sample);
         self.show(&state.discipline);
-        let changed = news(&state.discipline) != before;
+        let marker = read_marker(self.source.time());
+        let restored = mem::replace(&mut state.marker, marker) != marker;
+        let changed = restored || news(&state.discipline) != before;
         self.look_at_counter(&mut state.counter, sample.running_ns) || changed
     }
 
     fn look_at_counter(&self, watch: &mut CounterWatch, running_ns: u64) -> bool {
         let Gauge::Counter { hz } = self.gauge() else { return false };
         let Some(count) = self.source.time().counter() else { return false };
-        let trusted = watch.look(hz, count, running_ns, os::counter_is_trusted);
+        // A kernel that does not say is no reason to distrust what it trusted.
+        let is_trusted = || os::clock_source().is_empty() || os::counter_is_trusted();
+        let trusted = watch.look(hz, count, running_ns, is_trusted);
         if !trusted {
             // ORDERING: Relaxed; a generator that learns of it late reads the old gauge as long.
             self.counter_lost.store(true, Ordering::Relaxed);
@@ -228,7 +234,8 @@ impl IdClock {
         if offset_ns < before_ns {
             let read_ns = narrow(i128::from(self.source.boot_ns()) + i128::from(before_ns));
             // ORDERING: Release, the floor before the offset it holds for: a reader that sees the
-            // new offset sees the floor too, and so reads no less than it did before.
+            // new offset sees the floor too, and so reads no less than it did before (but for one
+            // that reads both between here and the store; a generator's ticks never fall for it).
             self.floor_ns.fetch_max(read_ns, Ordering::Release);
         }
         // ORDERING: Release; see above, and `now`.
@@ -310,6 +317,11 @@ impl Clock for IdClock {
     fn marker(&self) -> Option<&'static AtomicU64> {
         self.source.time().marker()
     }
+}
+
+fn read_marker(time: &dyn Time) -> Option<u64> {
+    // ORDERING: Relaxed; no other memory is read by it, and it may lie in memory that is read-only.
+    time.marker().map(|marker| marker.load(Ordering::Relaxed))
 }
 
 /// All clocks at one instant, as nearly as three tries get it.

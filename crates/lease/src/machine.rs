@@ -24,6 +24,7 @@ use std::time::Duration;
 use snowlease_core::clock::nanos;
 use snowlease_core::{Closed, Format, Moment, Tick, TickError, Window};
 
+pub(crate) use self::clock::SAME_NS;
 pub use self::message::{Command, Event, State, Stepped};
 use self::pace::{Pace, Sent};
 use crate::rules;
@@ -78,7 +79,8 @@ pub struct Machine {
 #[derive(Clone, Debug)]
 struct Leaving {
     ask: Release,
-    until: Tick,
+    /// When its real time is over, on the boot clock: the id clock may have been seeded anew.
+    over_ns: u64,
     attempts: u32,
 }
 
@@ -194,18 +196,17 @@ impl Machine {
             && !self.stopping
             && self.retired.is_none()
             && (self.moves_back() || self.seat.as_ref().is_none_or(|seat| seat.draining));
+        let mut command = if renewal_due { self.ask_to_renew(now) } else { None };
         // What was granted and not used may be just what is wanted: it goes back first.
-        let gives_back = self.leaving.is_some() && self.seat.is_none();
-        let given_back = if gives_back { self.ask_to_release(tick) } else { None };
-        let command = if given_back.is_some() {
-            given_back
-        } else if renewal_due {
-            self.ask_to_renew(now)
-        } else if wants_lease {
-            self.ask_to_acquire(now)
-        } else {
-            self.ask_to_release(tick)
-        };
+        if command.is_none() {
+            command = self.ask_to_release(now);
+        }
+        if command.is_none() && wants_lease {
+            command = self.ask_to_acquire(now);
+            if command.is_none() {
+                self.pace.retry_ns = now.boot_ns.saturating_add(nanos(self.terms.attempt()));
+            }
+        }
         if let Some(command) = command {
             self.waiting_for_store = true;
             commands.push(command);
@@ -222,7 +223,7 @@ impl Machine {
         if self.waiting_for_store || now.boot_ns < self.pace.retry_ns {
             return;
         }
-        match self.ask_to_release(Tick(0)) {
+        match self.ask_to_release(now) {
             Some(command) => {
                 self.waiting_for_store = true;
                 commands.push(command);
@@ -257,7 +258,8 @@ impl Machine {
 
     fn ask_to_renew(&mut self, now: &Moment) -> Option<Command> {
         let ahead_ns = self.follow_ns().max(0);
-        let sent = self.sent(now, ahead_ns)?;
+        // A time outside of the format is none to follow to.
+        let sent = self.sent(now, ahead_ns).or_else(|| self.sent(now, 0))?;
         let since_ns = self.seat.as_ref()?.since_ns;
         let age = Duration::from_nanos(now.boot_ns.saturating_sub(since_ns));
         let until = self.window_end(&sent.at, age);
@@ -295,9 +297,9 @@ impl Machine {
         end.min(rules::end(self.format))
     }
 
-    fn ask_to_release(&mut self, tick: Tick) -> Option<Command> {
+    fn ask_to_release(&mut self, now: &Moment) -> Option<Command> {
         let leaving = self.leaving.as_mut()?;
-        let given_up = leaving.attempts >= RELEASE_ATTEMPTS || tick >= leaving.until;
+        let given_up = leaving.attempts >= RELEASE_ATTEMPTS || now.boot_ns >= leaving.over_ns;
         if given_up {
             self.leaving = None;
             return None;
@@ -330,7 +332,7 @@ impl Machine {
         self.pace.failures = 0;
         self.pace.retry_ns = now.boot_ns;
         // One that was had for another time is of use only while that is still wanted.
-        let wanted = sent.follow_ns == 0 || self.moves_back();
+        let wanted = sent.follow_ns == 0 || self.is_wanted(sent.follow_ns);
         let usable = wanted && now.boot_ns < seat.deadline_ns && self.state != State::Idle;
         match window {
             Ok(window) if usable => {
@@ -392,7 +394,11 @@ impl Machine {
         let renew_ns = self.pace.renew_ns(renewal.until, &sent);
         // What the window does not reach cannot be followed to under this lease.
         let follow_ns = self.follow_ns();
-        if sent.follow_ns > 0 && follow_ns > 0 && renewal.until <= sent.tick {
+        let follows = sent.follow_ns > 0 && self.is_wanted(sent.follow_ns);
+        let follows_next = follow_ns > 0 && self.sent(now, follow_ns).is_some();
+        let changed = renewal.token == Carries::Token && renewal.seq != ask.seq;
+        let reaches = renewal.until > sent.tick;
+        if follows && !reaches && !changed {
             return self.lose(commands);
         }
         let Some(seat) = &mut self.seat else { return };
@@ -423,13 +429,11 @@ impl Machine {
         }
         seat.until = seat.until.max(renewal.until);
         commands.push(Command::Extend { until: seat.until, deadline_ns: seat.deadline_ns });
-        if follow_ns > 0 {
-            if sent.follow_ns > 0 {
-                self.stepped = None;
-                commands.push(Command::Follow { by_ns: sent.follow_ns });
-            } else {
-                seat.renew_ns = now.boot_ns;
-            }
+        if follows && reaches {
+            (self.stepped, self.key) = (None, None);
+            commands.push(Command::Follow { by_ns: sent.follow_ns });
+        } else if follows_next {
+            seat.renew_ns = now.boot_ns;
         }
     }
 
@@ -499,7 +503,7 @@ impl Machine {
                 seq: seat.seq,
                 unused_from,
             },
-            until: seat.until,
+            over_ns: seat.deadline_ns.saturating_add(nanos(self.terms.margin())),
             attempts: 0,
         });
     }

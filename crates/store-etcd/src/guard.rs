@@ -88,7 +88,16 @@ impl Core {
                 ))
                 .into());
             }
-            Verdict::Skew { ahead_ms } => return Err(AcquireError::Skew { ahead_ms }),
+            // By the clocks of those who wrote the pulse, which are no reference for a holder.
+            Verdict::Skew { ahead_ms } => {
+                return Err(AcquireError::ClockUntrusted {
+                    reason: format!(
+                        "it is {} ms {} those who use the store: set it right",
+                        ahead_ms.unsigned_abs(),
+                        if ahead_ms < 0 { "behind" } else { "ahead of" }
+                    ),
+                });
+            }
             Verdict::Quarantine { silent } => {
                 self.wait_for_the_forgotten(|| self.deadline()).map_err(unsent)?;
                 self.alarm(format!(

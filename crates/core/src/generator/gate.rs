@@ -31,6 +31,8 @@ pub(super) struct Gate {
     ascend_from: Tick,
     /// For each generator id, a value above every one ever drawn from it here.
     highest: HashMap<u64, u64>,
+    /// What the marker read before the lease was asked for.
+    noted_marker: Option<u64>,
 }
 
 /// What a closed lease leaves behind.
@@ -49,9 +51,8 @@ impl Generator {
     /// Returns what the former lease, if one was open, leaves behind. Callers see no gap: they get
     /// ids of one lease or of the other, and never smaller ones of the new (G2).
     ///
-    /// The [marker](crate::Clock::marker) is remembered as it is now. Who cannot rule out that the
-    /// machine was restored while the lease was asked for reads the marker before that, and
-    /// compares once the lease is open.
+    /// The lease is good for as long as the [marker](crate::Clock::marker) reads what was
+    /// [noted](Self::note_marker) before it was asked for, or, if nothing was, what it reads now.
     ///
     /// # Errors
     ///
@@ -66,6 +67,14 @@ impl Generator {
         let closed = self.shut(&mut gate, SWITCHING);
         self.reopen(&mut gate, window, deadline_boot_ns);
         Ok(closed)
+    }
+
+    /// Notes the [marker](crate::Clock::marker), before a lease is asked for: a machine that is
+    /// restored from here on may have a copy that is given the same answer, and then no call is
+    /// served under it.
+    pub fn note_marker(&self) {
+        let mut gate = self.gate();
+        gate.noted_marker = Some(self.marker.read());
     }
 
     /// As [`open`](Self::open), for a clock that is seeded anew: `reseed` runs between the two
@@ -99,7 +108,8 @@ impl Generator {
         self.lease.from.store(window.from().0, Ordering::Release);
         self.lease.until.store(window.until().0, Ordering::Release);
         self.lease.deadline_ns.store(deadline_boot_ns, Ordering::Release);
-        self.page.set_marker(self.marker.read());
+        let marker = gate.noted_marker.take().unwrap_or_else(|| self.marker.read());
+        self.page.set_marker(marker);
         let start = self.shape.window_start(window);
         let ascending = self.shape.start_from(start, gate.ascend_from);
         let unused = gate.highest.get(&window.generator_id()).copied().unwrap_or(0);

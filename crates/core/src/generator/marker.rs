@@ -1,8 +1,6 @@
 //! The marker of restored machines: another copy of a restored machine may issue the same ids.
 
-use std::sync::atomic::{AtomicU64, compiler_fence};
-
-use crate::sync::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
 
 /// Where somebody keeps a number that changes when the machine was restored or moved, if anybody
 /// does. The number never comes back to a former value.
@@ -13,8 +11,14 @@ impl Marker {
     /// The number now; 0 if nobody keeps one.
     #[inline(always)]
     pub(super) fn read(self) -> u64 {
-        // ORDERING: Acquire; what follows is not done before. See `differs`.
-        self.0.map_or(0, |marker| marker.load(Ordering::Acquire))
+        // ORDERING: Relaxed, since the number may lie in memory that is read-only, where no other
+        // load is sure to work; the fence makes an acquire of it: what follows is not done before.
+        // See `differs`.
+        self.0.map_or(0, |marker| {
+            let number = marker.load(Ordering::Relaxed);
+            fence(Ordering::Acquire);
+            number
+        })
     }
 
     /// Whether the number differs from this former reading; to be asked between the drawing of a

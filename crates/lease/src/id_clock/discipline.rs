@@ -11,8 +11,8 @@
 //! |---|---|---|
 //! | asking | the store has not answered since | no slewing; issuing pauses, for 3 s at most |
 //! | confirmed | the reference clock is within 500 ms of the wall clock, and nearer to it than to the id clock; where there is none, the kernel says that the wall clock is synchronised | the holder follows: see [`machine`](crate::machine) |
-//! | contradicted | the reference clock disagrees with the wall clock | go on with the alarm, and slew towards the reference |
-//! | unanswered | there is no reference, or it did not answer in time | go on with the alarm, and slew towards the wall clock; a holder without a lease follows at once |
+//! | contradicted | the reference clock disagrees with the wall clock; if it does not answer in time, by what it told before | go on with the alarm, and slew towards the reference |
+//! | unanswered | there is no reference, or only one from before a boot clock moved | go on with the alarm, and slew towards the wall clock; a holder without a lease follows at once |
 //!
 //! Offsets are Unix time minus boot time, in ns: what differs between clocks that all run on.
 
@@ -157,7 +157,9 @@ impl Discipline {
     /// The store has answered, at `now_ns` on the boot clock; with its own clock, if it has one.
     pub fn hear(&mut self, now_ns: u64, reading: Option<Reading>) {
         self.contact_ns = Some(now_ns);
-        self.reading = reading.or(self.reading);
+        // An answer that took so long tells nothing of a step.
+        let most_ns = nanos(self.terms.step) / 2;
+        self.reading = reading.filter(|reading| reading.error_ns <= most_ns).or(self.reading);
         self.judge(Mover::Drift);
         self.weigh();
     }
@@ -188,7 +190,7 @@ impl Discipline {
             pause_until_ns: 0,
         });
         step.by_ns = by_ns;
-        step.verdict = self.verdict(step.seen_ns);
+        step.verdict = self.verdict(&step);
         if self.step.is_none() {
             self.counts.steps += 1;
             if step.verdict == Verdict::Asking && now_ns >= self.next_pause_ns {
@@ -203,29 +205,30 @@ impl Discipline {
         self.step = Some(step);
     }
 
-    fn verdict(&self, seen_ns: u64) -> Verdict {
-        let fresh = |reading: &Reading| reading.boot_ns >= seen_ns;
-        match self.reading.filter(fresh) {
-            Some(reading) => {
-                let apart_ns = wall_offset_ns(&self.last).abs_diff(reading.offset_ns);
-                let error_ns = self.error_ns(&reading);
-                let agrees = apart_ns <= nanos(self.terms.step).saturating_add(error_ns);
-                // Ids are not moved to where they are no better.
-                if agrees && apart_ns < self.offset_ns.abs_diff(reading.offset_ns) {
-                    Verdict::Confirmed
-                } else {
-                    Verdict::Contradicted
-                }
-            }
+    fn verdict(&self, step: &Step) -> Verdict {
+        let waited_ns = self.last.boot_ns.saturating_sub(step.seen_ns);
+        let asking = waited_ns < nanos(self.terms.pause);
+        match &self.reading {
+            Some(reading) if reading.boot_ns >= step.seen_ns => self.judged_by(reading),
             // A reference is there and can be asked.
-            None if self.reading.is_some() || self.contact_ns.is_none() => {
-                let waited_ns = self.last.boot_ns.saturating_sub(seen_ns);
-                let asking = waited_ns < nanos(self.terms.pause);
-                if asking { Verdict::Asking } else { Verdict::Unanswered }
-            }
+            Some(_) if asking => Verdict::Asking,
+            // It does not answer. What it told last still holds on a clock that has not moved.
+            Some(reading) if step.mover != Mover::Boot => self.judged_by(reading),
+            None if self.contact_ns.is_none() && asking => Verdict::Asking,
             // Whoever sets a clock by hand has the kernel call it unsynchronised.
-            None if self.is_kernel_sure() => Verdict::Confirmed,
-            None => Verdict::Unanswered,
+            None if self.contact_ns.is_some() && self.is_kernel_sure() => Verdict::Confirmed,
+            _ => Verdict::Unanswered,
+        }
+    }
+
+    fn judged_by(&self, reading: &Reading) -> Verdict {
+        let apart_ns = wall_offset_ns(&self.last).abs_diff(reading.offset_ns);
+        let agrees = apart_ns <= nanos(self.terms.step).saturating_add(self.error_ns(reading));
+        // Ids are not moved to where they are no better.
+        if agrees && apart_ns < self.offset_ns.abs_diff(reading.offset_ns) {
+            Verdict::Confirmed
+        } else {
+            Verdict::Contradicted
         }
     }
 

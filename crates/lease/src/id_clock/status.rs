@@ -97,7 +97,8 @@ impl ClockStatus {
             return Some(told(&step));
         }
         let (ahead_ns, _) = self.reference_ahead_ns.filter(|_| self.skewed)?;
-        let (ms, way) = (ahead_ns.unsigned_abs() / 1_000_000, way(-ahead_ns));
+        let (ms, way) =
+            (ahead_ns.unsigned_abs() / 1_000_000, if ahead_ns > 0 { "behind" } else { "ahead of" });
         Some(format!(
             "the clock of this host is {ms} ms {way} the reference clock: check what synchronises \
              it; beyond 2 s no lease is granted"

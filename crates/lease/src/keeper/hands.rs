@@ -12,11 +12,8 @@ use std::sync::atomic::Ordering;
 use snowlease_core::{Clock, Closed, Gauge, Generator, Window};
 
 use crate::id_clock::reading;
-use crate::machine::{Command, Event, Stepped};
+use crate::machine::{Command, Event, SAME_NS, Stepped};
 use crate::{Acquire, AcquireError, Grant, IdClock, LeaseStore, Outage, RenewError, Renewal};
-
-/// A wall clock that stands apart by so much more or less than the machine was told is told anew.
-const RETELL_NS: u64 = 100_000_000;
 
 /// Acts for a machine.
 #[derive(Debug)]
@@ -63,16 +60,21 @@ impl Hands {
     }
 
     /// Whether the machine was restored since it was looked at last.
-    fn restored(&mut self) -> Option<Event> {
+    pub(crate) fn restored(&mut self) -> Option<Event> {
         let marker = read_marker(&self.clock);
-        let changed = mem::replace(&mut self.marker, marker) != marker;
-        changed.then(|| Event::Restored { seed: random() })
+        if mem::replace(&mut self.marker, marker) == marker {
+            return None;
+        }
+        // The machine forgets all that it was told.
+        self.told = None;
+        Some(Event::Restored { seed: random() })
     }
 
     /// Does what the machine says; with what there is to tell it of that.
     pub(crate) fn execute(&mut self, command: Command) -> Option<Event> {
         match command {
             Command::Acquire(ask) => {
+                self.generator.note_marker();
                 let sent_ns = self.clock.boot_ns();
                 let answer = self.guarded(|store| store.acquire(&ask));
                 self.hear(sent_ns, told_by_acquire(&ask, &answer));
@@ -84,23 +86,26 @@ impl Hands {
                 self.hear(sent_ns, told_by_renewal(&answer));
                 Some(Event::Renewed(answer))
             }
+            // It may be another copy that goes on with it.
+            Command::Release(_) if read_marker(&self.clock) != self.marker => {
+                Some(Event::Released(Ok(())))
+            }
             Command::Release(ask) => {
                 Some(Event::Released(self.guarded(|store| store.release(&ask))))
             }
             Command::Open { window, deadline_ns, follow_ns } => {
-                // Restored since the lease was asked for: another copy may have the same answer.
+                // Another copy may have been given the same answer.
                 if let Some(restored) = self.restored() {
                     return Some(restored);
                 }
-                let closed = self.open(window, deadline_ns, follow_ns).map(Event::Closed);
-                self.restored().or(closed)
+                self.open(window, deadline_ns, follow_ns).map(Event::Closed)
             }
             Command::Extend { until, deadline_ns } => {
                 self.generator.extend(until, deadline_ns);
                 None
             }
             Command::Follow { by_ns } => {
-                self.clock.follow(by_ns);
+                self.follow(by_ns);
                 self.turned_back |= by_ns < 0;
                 Some(Event::Wake)
             }
@@ -108,12 +113,18 @@ impl Hands {
         }
     }
 
+    /// What stands apart afterwards is news, even if it looks like what was told before.
+    fn follow(&mut self, by_ns: i64) {
+        self.clock.follow(by_ns);
+        self.told = None;
+    }
+
     fn open(&mut self, window: Window, deadline_ns: u64, follow_ns: i64) -> Option<Closed> {
         let turned_back = mem::take(&mut self.turned_back);
         // The machine made the window for this format, so it fits.
         let opened = if follow_ns != 0 {
-            let follow = || self.clock.follow(follow_ns);
-            self.generator.open_reseeded(window, deadline_ns, follow)
+            let generator = Arc::clone(&self.generator);
+            generator.open_reseeded(window, deadline_ns, || self.follow(follow_ns))
         } else if turned_back {
             self.generator.open_reseeded(window, deadline_ns, || ())
         } else {
@@ -168,7 +179,7 @@ fn told_by_renewal(answer: &Result<Renewal, RenewError>) -> Option<Option<i64>> 
 fn is_news(told: Option<Stepped>, now: Option<Stepped>) -> bool {
     match (told, now) {
         (Some(told), Some(now)) => {
-            told.verdict != now.verdict || told.by_ns.abs_diff(now.by_ns) > RETELL_NS
+            told.verdict != now.verdict || told.by_ns.abs_diff(now.by_ns) > SAME_NS
         }
         (told, now) => told != now,
     }

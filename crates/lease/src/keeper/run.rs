@@ -70,9 +70,13 @@ impl Run {
             board = self.shared.wait(board, most);
         }
         let wanted = self.wanted(&board);
-        board.news = false;
+        if wanted.is_none() {
+            board.news = false;
+        }
         drop(board);
-        wanted.or_else(|| self.hands.look()).unwrap_or(Event::Wake)
+        // A copy of the machine has nothing to give back, whatever is wanted of it.
+        let event = self.hands.restored().or(wanted).or_else(|| self.hands.look());
+        event.unwrap_or(Event::Wake)
     }
 
     /// What callers want that the machine does not know.
@@ -105,7 +109,7 @@ impl Run {
         match event {
             Event::Acquired(Ok(_)) => {
                 board.outcomes.granted += 1;
-                (board.trouble, board.retry_at_ms) = (None, None);
+                (board.trouble, board.retry_at_ms, board.not_released) = (None, None, None);
             }
             Event::Acquired(Err(error)) => {
                 board.outcomes.not_granted += 1;

@@ -13,6 +13,9 @@ use snowlease_core::Moment;
 use super::{Command, Machine, State, Stepped};
 use crate::id_clock::Verdict;
 
+/// Steps that differ by no more are one: the rest is slewed.
+pub(crate) const SAME_NS: u64 = 100_000_000;
+
 impl Machine {
     /// The wall clock stands apart, or no longer does.
     pub(super) fn clock(&mut self, now: &Moment, stepped: Option<Stepped>) {
@@ -37,20 +40,27 @@ impl Machine {
         self.stepped.filter(confirmed).map_or(0, |stepped| stepped.by_ns)
     }
 
+    /// Whether what was sent for a time so far off is for the time that is wanted now.
+    pub(super) fn is_wanted(&self, follow_ns: i64) -> bool {
+        follow_ns.signum() == self.follow_ns().signum()
+            && follow_ns.abs_diff(self.follow_ns()) <= SAME_NS
+    }
+
     /// Whether another lease is wanted, by a time before that of the present one.
     pub(super) fn moves_back(&self) -> bool {
         self.seat.is_some() && self.follow_ns() < 0
     }
 
-    /// Follows now, if no lease is in the way. A holder that never had one follows whatever the
-    /// wall clock does, as if it were started now; one that lost its own waits for an answer, which
-    /// the acquire that it makes will bring.
+    /// Follows now, if no lease is in the way. A holder that never had one, or is suspended, follows
+    /// whatever the wall clock does, as if it were started now; and so does one that has no tick to
+    /// ask for. One that lost its lease waits for an answer, which the acquire that it makes will
+    /// bring.
     pub(super) fn follow_if_free(&mut self, now: &Moment, commands: &mut Vec<Command>) -> bool {
         let free = self.seat.is_none() && self.retired.is_none() && !self.waiting_for_store;
         let follows = |stepped: &Stepped| match stepped.verdict {
             Verdict::Confirmed | Verdict::Unanswered => free,
             Verdict::Asking => free && matches!(self.state, State::Acquiring | State::Idle),
-            Verdict::Contradicted => false,
+            Verdict::Contradicted => free && self.format.tick_at(*now).is_err(),
         };
         let Some(Stepped { by_ns, .. }) = self.stepped.filter(follows) else { return false };
         (self.stepped, self.key) = (None, None);
@@ -63,7 +73,8 @@ impl Machine {
     /// again, nor given back, since it may be the other copy that goes on with it.
     pub(super) fn restored(&mut self, now: &Moment, seed: u64, commands: &mut Vec<Command>) {
         self.pace.seed(seed);
-        (self.key, self.renewal, self.leaving) = (None, None, None);
+        (self.key, self.renewal) = (None, None);
+        (self.retired, self.leaving, self.stepped) = (None, None, None);
         self.pace.retry_ns = now.boot_ns;
         self.lose(commands);
     }

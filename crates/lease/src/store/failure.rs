@@ -175,11 +175,9 @@ impl fmt::Display for AcquireError {
                 ahead_ms.unsigned_abs(),
                 if *ahead_ms < 0 { "behind" } else { "ahead of" }
             ),
-            AcquireError::ClockUntrusted { reason } => write!(
-                f,
-                "no lease is granted by a clock that is not known to be right: {reason}; or set \
-                 the clock gate to `warn`"
-            ),
+            AcquireError::ClockUntrusted { reason } => {
+                write!(f, "no lease is granted by a clock that is not known to be right: {reason}")
+            }
             AcquireError::Window { from, until } => {
                 write!(
                     f,

@@ -58,9 +58,11 @@ impl Host {
         host
     }
 
-    /// Tells the machine something, and does what it says.
+    /// Tells the machine something, and does what it says; that it was restored comes first, as in
+    /// the keeper.
     pub fn tell(&mut self, event: Event) {
         let mut events = vec![event];
+        events.extend(self.hands.restored());
         while let Some(event) = events.pop() {
             for command in self.machine.step(&self.hands.clock.now(), event) {
                 events.extend(self.hands.execute(command));
@@ -69,8 +71,11 @@ impl Host {
     }
 
     /// The keeper's thread: does all that is due now.
+    ///
+    /// # Panics
+    ///
+    /// If that does not end: a loop without a pause.
     pub fn settle(&mut self) {
-        // More is a loop without a pause, which the test of it would see as ids that do not flow.
         for _ in 0..100 {
             let event = match self.hands.look() {
                 Some(event) => event,
@@ -81,6 +86,7 @@ impl Host {
             };
             self.tell(event);
         }
+        panic!("a loop without a pause: {:?}", self.machine);
     }
 
     /// The housekeeper, who looks at the clocks, and the keeper, who is woken if there is news.

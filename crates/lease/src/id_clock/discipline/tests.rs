@@ -124,9 +124,35 @@ fn a_step_pauses_and_is_asked_about_and_a_pause_ends_whatever_happens() {
         assert_eq!(bench.away_ms(), away, "it does not move while it is asked about");
         assert!(bench.is_paused());
         bench.seconds(1);
-        assert_eq!((bench.verdict(), bench.is_paused()), (Some(Verdict::Unanswered), false));
+        // By what the reference told last.
+        assert_eq!((bench.verdict(), bench.is_paused()), (Some(Verdict::Contradicted), false));
         assert_eq!(bench.discipline.counts().steps, 1);
     }
+}
+
+#[test]
+fn what_the_reference_told_before_the_boot_clock_moved_says_nothing() {
+    let mut bench = Bench::new(UNSURE);
+    bench.hear(0);
+    bench.seconds(10);
+    bench.sample.boot_ns += 600 * S;
+    bench.pass(S / 4);
+    assert_eq!((bench.verdict(), bench.is_paused()), (Some(Verdict::Asking), true));
+    bench.seconds(3);
+    assert_eq!((bench.verdict(), bench.is_paused()), (Some(Verdict::Unanswered), false));
+}
+
+#[test]
+fn an_answer_that_took_long_is_no_reading() {
+    let mut bench = Bench::new(UNSURE);
+    bench.hear(0);
+    bench.set_wall(-10_000 * MS);
+    bench.pass(S / 4);
+    let offset_ns = bench.discipline.offset_ns - 10_000 * MS;
+    let boot_ns = bench.sample.boot_ns;
+    let slow = Reading { offset_ns, error_ns: 251_000_000, boot_ns };
+    bench.discipline.hear(boot_ns, Some(slow));
+    assert_eq!(bench.verdict(), Some(Verdict::Asking));
 }
 
 #[test]

@@ -53,6 +53,7 @@ fn a_lease_for_a_time_that_is_no_longer_wanted_is_not_opened() {
         let answer = other.acquire(&ask);
         let commands = machine.step(&later(5_020), Event::Acquired(answer));
         assert!(!commands.iter().any(|command| matches!(command, Command::Open { .. })));
+        assert!(matches!(commands[..], [Command::Release(_)]), "it goes back: {commands:?}");
         assert_eq!(machine.state(), State::Held);
     }
 }
@@ -94,6 +95,26 @@ fn a_renewal_under_way_is_finished_before_one_by_the_new_time() {
     let commands = machine.step(&later(20_020), Event::Renewed(answer));
     let second = asked_to_renew(&commands);
     assert_eq!(second.until.0, 7_220_020 + 3_600_000 + 60_000);
+}
+
+/// The clock was set again while the renewal was repeated.
+#[test]
+fn what_was_renewed_for_another_time_is_not_followed_to() {
+    let (mut machine, mut cell) = held_later();
+    let ask = asked_to_renew(&machine.step(&later(5_000), stepped(HOUR_NS, Verdict::Confirmed)));
+    machine.step(&later(5_010), stepped(10_000_000_000, Verdict::Confirmed));
+    let answer = cell.renew(&ask);
+    let commands = machine.step(&later(5_020), Event::Renewed(answer));
+    let [Command::Extend { .. }, Command::Renew(next)] = &commands[..] else {
+        panic!("{commands:?}")
+    };
+    // The window reaches there already: there is nothing to extend.
+    let answer = cell.renew(next);
+    let commands = machine.step(&later(5_030), Event::Renewed(answer));
+    assert!(
+        matches!(commands[..], [Command::Extend { .. }, Command::Follow { by_ns: 10_000_000_000 }]),
+        "{commands:?}"
+    );
 }
 
 #[test]

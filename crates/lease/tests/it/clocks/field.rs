@@ -1,12 +1,17 @@
 //! What clocks have done to others, as small inputs with the right answer.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use snowlease_core::{Format, Refusal};
 use snowlease_lease::Administer;
 use snowlease_lease::machine::{Event, State};
-use snowlease_lease::testing::{Guard, Host, ScriptedTime};
-use snowlease_lease::{LeaseStore, Terms};
+use snowlease_lease::testing::{Guard, Host, MemoryStore, Referenced, ScriptedTime};
+use snowlease_lease::{
+    Acquire, AcquireError, Grant, LeaseEntry, LeaseStore, Outage, Release, ReleaseError, Renew,
+    RenewError, Renewal, StoreStatus, Terms,
+};
 
 use super::{Fleet, START_MS, generator_id, held, time, told_ms};
 
@@ -270,51 +275,59 @@ fn a_restored_machine_issues_nothing_under_the_old_lease() {
     assert_eq!(held(&fleet.memory), 2);
 }
 
-/// The answer to an acquire came into a copy: what it granted is not used.
+/// The answer to an acquire came into a copy: what it granted is not used, and what it was to
+/// replace is not given back. With a lease that is drained, with a clock that was set back, and
+/// without any lease before.
 #[test]
 fn a_machine_restored_while_the_store_was_asked_does_not_use_the_answer() {
-    #[derive(Debug)]
-    struct Restores(std::sync::Arc<snowlease_lease::testing::MemoryStore>, ScriptedTime);
-
-    impl LeaseStore for Restores {
-        fn status(&self) -> Result<snowlease_lease::StoreStatus, snowlease_lease::Outage> {
-            self.0.status()
+    for case in ["first", "drained", "set back"] {
+        let (mut fleet, time) = (Fleet::new(), time());
+        let restores = Arc::new(Restores::new(fleet.store.clone(), time.clone()));
+        restores.at_next_acquire(case == "first");
+        let store = Arc::clone(&restores) as Arc<_>;
+        let mut host = Host::start(store, &time, Format::DEFAULT, Terms::DEFAULT, Guard::Precise);
+        let first = fleet.take(&host).unwrap();
+        if case != "first" {
+            restores.at_next_acquire(true);
         }
-
-        fn acquire(
-            &self,
-            ask: &snowlease_lease::Acquire,
-        ) -> Result<snowlease_lease::Grant, snowlease_lease::AcquireError> {
-            let answer = self.0.acquire(ask);
-            if answer.as_ref().is_ok_and(|grant| grant.generator_id == 0) {
-                self.1.restore();
+        match case {
+            "drained" => {
+                fleet.memory.drain(generator_id(first), true).unwrap();
+                fleet.pass_ms(&mut host, 25_000);
             }
-            answer
+            "set back" => {
+                time.set_wall_ms(-3_600_000);
+                fleet.reference.set_wall_ms(-3_600_000);
+                fleet.pass_ms(&mut host, 5_000);
+            }
+            _ => {}
         }
-
-        fn renew(
-            &self,
-            ask: &snowlease_lease::Renew,
-        ) -> Result<snowlease_lease::Renewal, snowlease_lease::RenewError> {
-            self.0.renew(ask)
-        }
-
-        fn release(
-            &self,
-            ask: &snowlease_lease::Release,
-        ) -> Result<(), snowlease_lease::ReleaseError> {
-            self.0.release(ask)
-        }
-
-        fn list(&self) -> Result<Vec<snowlease_lease::LeaseEntry>, snowlease_lease::Outage> {
-            self.0.list()
-        }
+        let spoilt = restores.spoilt.lock().unwrap().take().unwrap();
+        let id = generator_id(fleet.take(&host).unwrap());
+        assert!(id != spoilt && (case == "first" || id != generator_id(first)), "{case}");
+        let held = held(&fleet.memory);
+        assert_eq!(held, if case == "first" { 2 } else { 3 }, "{case}: nothing was given back");
+        host.tell(Event::Stop);
+        host.settle();
+        assert_eq!(host.state(), State::Idle, "{case}");
+        assert_eq!(super::held(&fleet.memory), held - 1, "{case}: its own lease was");
     }
+}
 
-    let (mut fleet, time) = (Fleet::new(), time());
-    let store = std::sync::Arc::new(Restores(fleet.memory.clone(), time.clone()));
-    let host = Host::start(store, &time, Format::DEFAULT, Terms::DEFAULT, Guard::Precise);
-    assert_ne!(generator_id(fleet.take(&host).unwrap()), 0);
+/// Whatever a copy is told to do next, it gives nothing back that the original goes on with.
+#[test]
+fn a_restored_copy_that_is_stopped_or_suspended_leaves_the_lease_to_the_original() {
+    for end in [Event::Stop, Event::Suspend] {
+        let (mut fleet, time) = (Fleet::new(), time());
+        let original = fleet.host(&time);
+        let other_time = time.apart();
+        let mut copy = original.copy(fleet.store.clone(), &other_time);
+        other_time.restore();
+        copy.tell(end);
+        copy.settle();
+        assert_eq!((held(&fleet.memory), copy.state()), (1, State::Idle));
+        fleet.take(&original).unwrap();
+    }
 }
 
 #[test]
@@ -380,4 +393,51 @@ fn the_ticking_guard_is_late_and_never_outside_its_window() {
     host.tick();
     assert!(told_ms(fleet.take(&host).unwrap()) >= START_MS + 600_000);
     assert!(fleet.store.status().is_ok());
+}
+
+/// A store during one of whose answers the machine of the asker is restored.
+#[derive(Debug)]
+struct Restores {
+    store: Arc<Referenced<MemoryStore>>,
+    time: ScriptedTime,
+    armed: AtomicBool,
+    /// What was granted then.
+    spoilt: Mutex<Option<u64>>,
+}
+
+impl Restores {
+    fn new(store: Arc<Referenced<MemoryStore>>, time: ScriptedTime) -> Restores {
+        Restores { store, time, armed: AtomicBool::new(false), spoilt: Mutex::new(None) }
+    }
+
+    fn at_next_acquire(&self, armed: bool) {
+        self.armed.store(armed, Ordering::SeqCst);
+    }
+}
+
+impl LeaseStore for Restores {
+    fn status(&self) -> Result<StoreStatus, Outage> {
+        self.store.status()
+    }
+
+    fn acquire(&self, ask: &Acquire) -> Result<Grant, AcquireError> {
+        let grant = self.store.acquire(ask)?;
+        if self.armed.swap(false, Ordering::SeqCst) {
+            self.time.restore();
+            *self.spoilt.lock().unwrap() = Some(grant.generator_id);
+        }
+        Ok(grant)
+    }
+
+    fn renew(&self, ask: &Renew) -> Result<Renewal, RenewError> {
+        self.store.renew(ask)
+    }
+
+    fn release(&self, ask: &Release) -> Result<(), ReleaseError> {
+        self.store.release(ask)
+    }
+
+    fn list(&self) -> Result<Vec<LeaseEntry>, Outage> {
+        self.store.list()
+    }
 }
