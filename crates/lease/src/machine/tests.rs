@@ -7,8 +7,8 @@ mod clock;
 use snowlease_core::Layout;
 
 use super::*;
-use crate::rules::Decision;
-use crate::{Cell, Meta};
+use crate::rules::{self, Decision};
+use crate::{Acquire, Cell, Meta};
 
 const EPOCH: i64 = Format::DEFAULT.epoch_ms();
 

@@ -75,6 +75,7 @@ impl Host {
     /// # Panics
     ///
     /// If that does not end: a loop without a pause.
+    #[expect(clippy::panic, reason = "a test stops at a loop without a pause")]
     pub fn settle(&mut self) {
         for _ in 0..100 {
             let event = match self.hands.look() {

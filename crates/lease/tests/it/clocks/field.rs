@@ -1,10 +1,12 @@
 //! What clocks have done to others, as small inputs with the right answer.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use snowlease_core::{Format, Refusal};
+use snowlease_core::{Format, Refusal, Window};
 use snowlease_lease::Administer;
 use snowlease_lease::machine::{Event, State};
 use snowlease_lease::testing::{Guard, Host, MemoryStore, Referenced, ScriptedTime};
@@ -245,7 +247,7 @@ fn of_two_copies_only_one_keeps_the_lease_beyond_the_next_renewal() {
         fleet.pass_ms(&mut original, 10_000);
         let other_time = time.apart();
         let mut copy = original.copy(fleet.store.clone(), &other_time);
-        let before = original.generator().window().map(|window| window.generator_id());
+        let before = original.generator().window().map(Window::generator_id);
         let (first, second) =
             if first_renews { (&mut original, &mut copy) } else { (&mut copy, &mut original) };
         fleet.reference.pass_ms(15_000);
@@ -253,7 +255,7 @@ fn of_two_copies_only_one_keeps_the_lease_beyond_the_next_renewal() {
             host.time().pass_ms(15_000);
             host.look();
         }
-        let now = |host: &Host| host.generator().window().map(|window| window.generator_id());
+        let now = |host: &Host| host.generator().window().map(Window::generator_id);
         assert_eq!(now(first), before, "whoever renews first goes on");
         assert!(now(second).is_some() && now(second) != before, "the other one leases anew");
     }

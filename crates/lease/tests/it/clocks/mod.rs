@@ -1,6 +1,8 @@
 //! Clocks that are set, frozen, fast, asleep or restored, under real machines, generators and id
 //! clocks. Every id goes into one set.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
+
 mod field;
 mod scripts;
 mod steps;

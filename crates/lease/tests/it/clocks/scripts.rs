@@ -1,5 +1,7 @@
 //! Arbitrary clocks under arbitrary calls: a million ids and more, each of them once.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;

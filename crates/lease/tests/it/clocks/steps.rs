@@ -1,5 +1,7 @@
 //! The step table, from the wall clock to the ids that callers get.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
