@@ -7,12 +7,16 @@
 //! | up to 500 ms | slew, at most 5 ms per second |
 //! | more: a step | issuing pauses, and the store is asked; then by the [`Verdict`] |
 //!
-//! | verdict | when | what is done |
-//! |---|---|---|
-//! | asking | the store has not answered since | no slewing; issuing pauses, for 3 s at most |
-//! | confirmed | the reference clock is within 500 ms of the wall clock, and nearer to it than to the id clock; where there is none, the kernel says that the wall clock is synchronised | the holder follows: see [`machine`](crate::machine) |
-//! | contradicted | the reference clock disagrees with the wall clock; if it does not answer in time, by what it told before | go on with the alarm, and slew towards the reference |
-//! | unanswered | there is no reference, or only one from before a boot clock moved | go on with the alarm, and slew towards the wall clock; a holder without a lease follows at once |
+//! A verdict is one of:
+//!
+//! * *asking*: the store has not answered since. No slewing; issuing pauses, for 3 s at most.
+//! * *confirmed*: the reference clock is within 500 ms of the wall clock, and nearer to it than to
+//!   the id clock; where there is none, the kernel says that the wall clock is synchronised. The
+//!   holder follows: see [`machine`](crate::machine).
+//! * *contradicted*: the reference clock disagrees with the wall clock; if it does not answer in
+//!   time, by what it told before. Go on with the alarm, and slew towards the reference.
+//! * *unanswered*: there is no reference, or only what one told before the boot clock moved. Go on
+//!   with the alarm, and slew towards the wall clock; a holder without a lease follows at once.
 //!
 //! Offsets are Unix time minus boot time, in ns: what differs between clocks that all run on.
 

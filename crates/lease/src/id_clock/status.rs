@@ -141,8 +141,8 @@ fn told(step: &Step) -> String {
             "the reference clock contradicts it: ids go on by the reference; set the clock right"
         }
         Verdict::Unanswered => {
-            "no reference clock says whether it is right: ids go on by the old time and are unique; \
-             if it is right, restart this process, else set it right"
+            "no reference clock says whether it is right: ids go on by the old time and are \
+             unique; if it is right, restart this process, else set it right"
         }
     };
     format!("{what}; {rest}")

@@ -51,10 +51,10 @@ impl Machine {
         self.seat.is_some() && self.follow_ns() < 0
     }
 
-    /// Follows now, if no lease is in the way. A holder that never had one, or is suspended, follows
-    /// whatever the wall clock does, as if it were started now; and so does one that has no tick to
-    /// ask for. One that lost its lease waits for an answer, which the acquire that it makes will
-    /// bring.
+    /// Follows now, if no lease is in the way. A holder that never had one, or is suspended,
+    /// follows whatever the wall clock does, as if it were started now; and so does one that
+    /// has no tick to ask for. One that lost its lease waits for an answer, which the acquire
+    /// that it makes will bring.
     pub(super) fn follow_if_free(&mut self, now: &Moment, commands: &mut Vec<Command>) -> bool {
         let free = self.seat.is_none() && self.retired.is_none() && !self.waiting_for_store;
         let follows = |stepped: &Stepped| match stepped.verdict {

@@ -161,9 +161,9 @@ fn with_the_store_away_a_pause_ends_and_ids_go_on_by_the_old_time() {
     }
 }
 
-/// With the pool used up there is no other generator id to move to: ids go on by the old time for as
-/// long as the window lasts, and then a refusal says what is missing. What was used lies in an hour
-/// that is to come, so nobody can have it before.
+/// With the pool used up there is no other generator id to move to: ids go on by the old time for
+/// as long as the window lasts, and then a refusal says what is missing. What was used lies in an
+/// hour that is to come, so nobody can have it before.
 #[test]
 fn set_back_with_no_other_generator_id_ids_go_on_to_the_end_of_the_window() {
     let (mut fleet, time) = (Fleet::new(), time());
@@ -277,8 +277,8 @@ fn a_holder_that_lost_its_lease_does_not_follow_a_clock_that_is_wrong() {
     }
 }
 
-/// The reference itself says that it is before the epoch, or past the last tick: there is no tick to
-/// follow to, and no loop about it.
+/// The reference itself says that it is before the epoch, or past the last tick: there is no tick
+/// to follow to, and no loop about it.
 #[test]
 fn a_time_outside_of_the_format_is_not_followed_in_a_loop() {
     let format = snowlease_core::Format::new("t40g6s17".parse().unwrap(), 1, super::START_MS);
