@@ -296,6 +296,18 @@ fn a_lease_that_is_not_of_this_key_or_makes_no_sense_is_not_used() {
 }
 
 #[test]
+fn a_service_whose_clock_is_not_trusted_is_told_apart_from_one_that_is_away() {
+    const REASON: &str = "nothing synchronises it";
+    let distrusted = peer(|stream| {
+        let head = r#"{"type":"","title":"","status":503,"detail":"d","code":"clock-untrusted""#;
+        json(stream, "503 No", &format!(r#"{head},"reason":"{REASON}"}}"#));
+    });
+    let remote = RemoteStore::new(&distrusted, Duration::from_secs(5)).unwrap();
+    let refused = AcquireError::ClockUntrusted { reason: REASON.to_owned() };
+    assert_eq!(remote.acquire(&acquire()), Err(refused));
+}
+
+#[test]
 fn the_service_refuses_a_clock_that_is_off_and_tells_why_a_lease_is_lost() {
     let served = Served::new(Format::DEFAULT, (0, 7));
     let remote = RemoteStore::new(&served.url, Duration::from_secs(5)).unwrap();
