@@ -48,7 +48,8 @@ async fn a_clock_that_is_not_trusted_grants_nothing_and_goes_on_renewing() {
     let refused = world.post("/generators/lease", json!({ "holder": "late" })).await;
     let problem = refused.problem(Code::ClockUntrusted);
     assert_eq!(problem.reason.as_deref(), Some("nothing synchronises it"));
-    assert!(problem.detail.contains("clock gate") && problem.retry_after_ms.is_some());
+    assert!(problem.detail.contains("nothing synchronises it"));
+    assert!(problem.retry_after_ms.is_some());
     let ask = json!({ "token": lease["token"], "seq": 1, "until": START + 61_000 });
     let renewal = world.post(&format!("/generators/{}/renew", lease["generator_id"]), ask).await;
     assert_eq!(number(&renewal.json(), "until"), START + 61_000);
