@@ -237,7 +237,9 @@ impl Serving {
     fn keeper(&self) -> Result<Keeper> {
         let no_thread = "the system gives no thread: free some and start again";
         let clock = IdClock::start_on(self.clock.terms);
-        clock::warn_of_slow_reads(clock.status().gauged);
+        if self.clock.guard == ClockGuard::Precise {
+            clock::warn_of_slow_reads(clock.status().gauged);
+        }
         let generator = Generator::new(self.meta.format, Arc::clone(&clock) as Arc<_>)
             .with_fork_guard(os::fork_guard())
             .with_max_wait(QUEUE_WAIT);

@@ -371,7 +371,8 @@ impl Shown {
         let mut lines = Vec::new();
         for (key, text, origin) in &self.0 {
             let value = text.as_deref().map(hide_secrets);
-            let by_store = [&keys::LAYOUT, &keys::TICK, &keys::EPOCH, &keys::GENERATORS];
+            let by_store =
+                [&keys::LAYOUT, &keys::TICK, &keys::EPOCH, &keys::GENERATORS, &keys::CLOCK_GATE];
             let overruled = *origin == Origin::Default && by_store.contains(key);
             let left = match value {
                 Some(value) if overruled => {

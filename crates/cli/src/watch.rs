@@ -167,6 +167,8 @@ impl ClockTeller {
 pub(crate) fn watch(keeper: &Keeper, told: Seen, stop: &Receiver<()>) {
     let mut edition = told.edition;
     let mut teller = Teller::after(told);
+    // What is amiss already is no change that anybody would be woken for.
+    teller.look(Seen::of(keeper), os::boot_ns()).iter().for_each(note);
     loop {
         keeper.wait_changed(edition, LONGEST_SLEEP);
         let now = Seen::of(keeper);

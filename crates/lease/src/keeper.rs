@@ -16,7 +16,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use std::{fmt, mem};
 
-use snowlease_core::{Generator, Refusal, Window};
+use snowlease_core::{Clock, Generator, Refusal, Window};
 
 use self::board::{Shared, Wish};
 use self::run::Run;
@@ -52,8 +52,8 @@ pub struct Status {
     pub outcomes: Outcomes,
     /// What went wrong last, in words with what to do; `None` once a call has succeeded again.
     pub trouble: Option<String>,
-    /// When a lease can be had again, in Unix ms on the id clock, if the store has said so.
-    pub retry_at_ms: Option<i64>,
+    /// When a lease can be had again, if the store has said so.
+    pub retry_after: Option<Duration>,
     /// How the clocks of the host stand.
     pub clock: ClockStatus,
     /// Grows with each change; see [`Keeper::wait_changed`].
@@ -164,7 +164,10 @@ impl Keeper {
             remaining: remaining.unwrap_or_default(),
             outcomes: board.outcomes,
             trouble: board.trouble.clone(),
-            retry_at_ms: board.retry_at_ms,
+            retry_after: board.retry_at_ms.map(|at_ms| {
+                let left_ms = at_ms.saturating_sub(self.shared.clock.now().unix_ms);
+                Duration::from_millis(u64::try_from(left_ms).unwrap_or(0))
+            }),
             clock,
             edition: board.edition,
         }
@@ -235,7 +238,8 @@ impl Keeper {
     /// # Errors
     ///
     /// [`NotReleased`]: nothing is issued any more, but the store did not take the lease back; it
-    /// ends by itself with its window. A snapshot may be taken all the same.
+    /// ends by itself with its window, and a snapshot may be taken all the same. Or somebody has
+    /// resumed it meanwhile, and it may not.
     pub fn suspend(&self) -> Result<(), NotReleased> {
         self.wait_for_rest(Wish::Rest)
     }
@@ -275,6 +279,9 @@ impl Keeper {
         while !(board.ended || board.rests || board.wish == Wish::Ids) {
             board = self.shared.wait(board, Duration::from_secs(1));
         }
+        if board.wish == Wish::Ids {
+            return Err(NotReleased { reason: "it was resumed meanwhile".to_owned() });
+        }
         match &board.not_released {
             Some(reason) => Err(NotReleased { reason: reason.clone() }),
             None => Ok(()),
@@ -303,7 +310,7 @@ impl Status {
             remaining: Duration::ZERO,
             outcomes: Outcomes::default(),
             trouble: Some(Refusal::Forked.to_string()),
-            retry_at_ms: None,
+            retry_after: None,
             clock: ClockStatus::untold(),
             edition: 0,
         }

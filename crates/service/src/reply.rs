@@ -77,8 +77,11 @@ pub(crate) fn refused(refusal: Refusal, standing: &Standing) -> Failure {
     let code = Code::named(refusal.code()).unwrap_or(Code::Internal);
     let mut failure = Failure::new(code, refusal.to_string());
     failure.0.retry_after_ms = refusal.retry_after().map(millis);
-    if let Refusal::BatchSize { limit, .. } = refusal {
-        failure.0.limit = u64::try_from(limit).ok();
+    match refusal {
+        Refusal::BatchSize { limit, .. } => failure.0.limit = u64::try_from(limit).ok(),
+        Refusal::ClockBehind { deficit_ms, .. } => failure.0.deficit_ms = Some(deficit_ms),
+        Refusal::ClockStepped { by_ms, .. } => failure.0.by_ms = Some(by_ms),
+        _ => {}
     }
     if matches!(refusal, Refusal::NoLease | Refusal::WindowEnd) && !standing.reason.is_empty() {
         failure.0.reason = Some(standing.reason.clone());

@@ -203,7 +203,7 @@ impl ClockStanding {
         let labels = [("kind", self.gauge)];
         ConstGauge::new(1.0).encode(encoder.encode_family(&labels)?)?;
         for (name, help, count) in [
-            ("clock_steps", "How often the wall clock was set", self.steps),
+            ("clock_steps", "How often the wall clock came to stand apart", self.steps),
             ("clock_pauses", "How often the process stood still", self.pauses),
             ("clock_reseeds", "How often ids followed a clock that was set", self.reseeds),
         ] {

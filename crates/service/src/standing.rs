@@ -33,7 +33,7 @@ pub struct ClockStanding {
     pub max_error_s: Option<f64>,
     /// Whether the wall clock is kept synchronised, as far as the kernel knows.
     pub synchronised: Option<bool>,
-    /// How often the wall clock was set.
+    /// How often the wall clock came to stand apart from the id clock: it was set, or ran off.
     pub steps: u64,
     /// How often the process stood still for long.
     pub pauses: u64,
@@ -93,10 +93,7 @@ impl From<Status> for Standing {
         Standing {
             ready,
             reason,
-            retry_after: status.retry_at_ms.and_then(|at_ms| {
-                let left_ms = at_ms.saturating_sub(snowlease_lease::os::wall_ms());
-                u64::try_from(left_ms).ok().map(Duration::from_millis)
-            }),
+            retry_after: status.retry_after,
             generator_id: status.window.map(Window::generator_id),
             remaining: status.window.map(|_| status.remaining),
             renewals: vec![

@@ -10,14 +10,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::ffi;
 
-/// In the order in which SQLite itself takes one while it has another.
+/// In the order in which SQLite itself takes one while it has another: the name of a temporary file
+/// (VFS1) takes random bytes (PRNG), and the first of those look for the file system (MAIN).
 const SHARED: [c_int; 7] = [
     ffi::SQLITE_MUTEX_STATIC_OPEN,
-    ffi::SQLITE_MUTEX_STATIC_MAIN,
     ffi::SQLITE_MUTEX_STATIC_VFS1,
+    ffi::SQLITE_MUTEX_STATIC_PRNG,
+    ffi::SQLITE_MUTEX_STATIC_MAIN,
     ffi::SQLITE_MUTEX_STATIC_LRU,
     ffi::SQLITE_MUTEX_STATIC_PMEM,
-    ffi::SQLITE_MUTEX_STATIC_PRNG,
     ffi::SQLITE_MUTEX_STATIC_MEM,
 ];
 
@@ -36,6 +37,9 @@ pub(crate) fn outlive_forks() {
 }
 
 unsafe extern "C" fn take() {
+    // Waits for another thread that is just initialising SQLite, which a child could not.
+    // SAFETY: has no precondition; what it does once more is nothing.
+    unsafe { ffi::sqlite3_initialize() };
     SHARED.iter().for_each(|which| {
         // SAFETY: names a mutex that SQLite has from its start to its end; nothing is allocated.
         unsafe { ffi::sqlite3_mutex_enter(ffi::sqlite3_mutex_alloc(*which)) };

@@ -191,6 +191,12 @@ pub struct Problem {
     /// How far the holder's clock is ahead of the service's, in ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ahead_ms: Option<i64>,
+    /// How far the service's clock is behind ids already issued, in ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deficit_ms: Option<u64>,
+    /// By how much the service's clock was set, in ms; negative if back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_ms: Option<i64>,
     /// The service's clock, in Unix ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference_ms: Option<i64>,

@@ -23,10 +23,14 @@ const MOST_SHARE: u64 = 1_000;
 fn is_idle(process: &Process, what: &str) {
     // What starting has left to do is done.
     pause(ms(2_000));
-    let (wakes, ran_ns) = process.toil();
-    pause(WATCHED);
-    let (wakes_then, ran_then_ns) = process.toil();
-    let (wakes, ran_ns) = (wakes_then - wakes, ran_then_ns - ran_ns);
+    let watch = || {
+        let (wakes, ran_ns) = process.toil();
+        pause(WATCHED);
+        let (wakes_then, ran_then_ns) = process.toil();
+        (ran_then_ns - ran_ns, wakes_then - wakes)
+    };
+    // The better of two: what a hypervisor takes away may be counted against whoever ran.
+    let (ran_ns, wakes) = watch().min(watch());
     let most_ns = u64::try_from(WATCHED.as_nanos()).expect("it is short") / MOST_SHARE;
     println!("{what}: {wakes} wakes and {} µs in 10 s", ran_ns / 1_000);
     assert!(wakes > 0, "it was not looked at");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use snowlease_clocks::true_ns;
-use snowlease_lease::os;
+use snowlease_lease::{ClockTerms, os};
 use tempfile::TempDir;
 
 use crate::fakes::Fakes;
@@ -107,5 +107,5 @@ pub(crate) fn no_panic(service: &Service) {
 /// Whether the kernel of this machine holds its wall clock to be synchronised, which counts where
 /// there is no reference.
 pub(crate) fn kernel_vouches() -> bool {
-    os::kernel_time().is_some_and(|kernel| kernel.synchronised)
+    os::kernel_time().is_some_and(|kernel| kernel.is_sure(ClockTerms::DEFAULT.max_error))
 }

@@ -32,8 +32,9 @@ struct Script {
 
 struct Playing {
     host: Host,
-    /// The last id, and how often the clock had been seeded anew then.
-    last: Option<(Id, u64)>,
+    /// The last id, and its generator id: order begins anew with another one, if the clock was
+    /// seeded anew in between.
+    last: Option<(Id, u64, u64)>,
 }
 
 impl Script {
@@ -169,11 +170,12 @@ impl Script {
         let cells = if self.random.chance(2) { self.memory.list().unwrap() } else { Vec::new() };
         for id in ids {
             assert!(self.seen.insert(*id), "{id:?} was issued twice");
-            if let Some((last, then)) = self.hosts[n].last {
-                assert!(*id > last || then != reseeds, "{id:?} after {last:?}");
-            }
-            self.hosts[n].last = Some((*id, reseeds));
             let parts = Format::DEFAULT.decode(*id);
+            if let Some((last, generator_id, then)) = self.hosts[n].last {
+                let begins_anew = then != reseeds && generator_id != parts.generator_id;
+                assert!(*id > last || begins_anew, "{id:?} after {last:?}");
+            }
+            self.hosts[n].last = Some((*id, parts.generator_id, reseeds));
             let cell = cells.iter().find(|cell| cell.generator_id == parts.generator_id);
             assert!(cell.is_none_or(|cell| parts.tick < cell.until), "{id:?} in {cell:?}");
         }
