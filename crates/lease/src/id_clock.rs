@@ -270,8 +270,8 @@ impl IdClock {
 }
 
 /// What somebody should look at when it changes.
-fn news(discipline: &Discipline) -> (Option<(Verdict, u64)>, u64) {
-    let step = discipline.step().map(|step| (step.verdict, step.seen_ns));
+fn news(discipline: &Discipline) -> (Option<(Verdict, u64, bool)>, u64) {
+    let step = discipline.step().map(|step| (step.verdict, step.seen_ns, step.by_ns > 0));
     (step, discipline.counts().pauses)
 }
 

@@ -60,7 +60,7 @@ impl ClockTerms {
         within("pause", self.pause, Duration::ZERO, ms(60_000))?;
         within("max-error", self.max_error, ms(1), ms(16_000))?;
         within("warn", self.warn, ms(1), ms(60_000))?;
-        within("bound", self.bound, ms(1), self.step)?;
+        within("bound", self.bound, self.ignore.max(ms(1)), self.step)?;
         Ok(self)
     }
 }
@@ -111,6 +111,7 @@ mod tests {
             ("max-error", ClockTerms { max_error: ms(0), ..default }),
             ("warn", ClockTerms { warn: ms(0), ..default }),
             ("bound", ClockTerms { bound: ms(501), ..default }),
+            ("bound", ClockTerms { bound: ms(1), ..default }),
         ] {
             let error = terms.checked().map_err(|error| error.name);
             assert_eq!(error, Err(name));

@@ -163,7 +163,8 @@ fn told_by_acquire(ask: &Acquire, answer: &Result<Grant, AcquireError>) -> Optio
     match answer {
         Ok(grant) => Some(grant.reference_ms),
         Err(AcquireError::Skew { ahead_ms }) => Some(Some(ask.now_ms.saturating_sub(*ahead_ms))),
-        Err(AcquireError::Outage(_)) => None,
+        // Not asked, or not answered.
+        Err(AcquireError::ClockUntrusted { .. } | AcquireError::Outage(_)) => None,
         Err(_) => Some(None),
     }
 }
