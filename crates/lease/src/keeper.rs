@@ -122,6 +122,9 @@ impl std::error::Error for NotReleased {}
 impl Keeper {
     /// Starts to keep `generator` leased from `store`, for this holder of this realm.
     ///
+    /// `clock` is the one that `generator` was made with, and nobody else's: it may be seeded anew
+    /// when the lease changes.
+    ///
     /// # Errors
     ///
     /// The system's, if it gives no thread.
