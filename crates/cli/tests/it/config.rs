@@ -105,7 +105,7 @@ fn what_is_wrong_is_refused_where_it_was_said() {
     ignore.fails(2, &["--clock-ignore 300ms: choose 0s to 250ms"]);
     // What does not go with another value is told by its own name, wherever it comes from.
     let step = flags(&["--clock-step", "60ms", "--ordering-bound", "61ms"]);
-    step.fails(2, &["--ordering-bound 61ms: choose 1ms to 60ms"]);
+    step.fails(2, &["--ordering-bound 61ms: choose 2ms to 60ms"]);
     flags(&["--lease", "60"]).fails(2, &["--lease", "60s"]);
     flags(&["--epoch", "1704067200"]).fails(2, &["--epoch", "looks like seconds"]);
     flags(&["--epoch", "-1000"]).fails(2, &["--epoch", "before 1970", "1969-12-31T23:59:59Z"]);
