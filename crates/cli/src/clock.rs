@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use snowlease_core::Gauge;
-use snowlease_lease::gate::distrust;
-use snowlease_lease::id_clock::Gauged;
+use snowlease_lease::id_clock::{Gauged, distrust};
 use snowlease_lease::{Administer, ClockGate, Gated, os};
 
 use crate::output::note;

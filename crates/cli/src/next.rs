@@ -81,15 +81,19 @@ impl Next {
                     let wrong = |fault| Usage(format!("--clock-gate {text:?}: {fault}"));
                     text.parse::<ClockGate>().map_err(wrong)
                 });
-                let gate = gate.transpose()?.unwrap_or_else(|| stores::clock_gate(&url));
+                let gate = gate.transpose()?;
                 let realm = Realm::new(environment.as_str(), None)
                     .map_err(|error| Usage(format!("--environment {environment:?}: {error}")))?;
                 // The library makes a store where there is none, but does not say so.
                 let wanted = Wanted { realm, ..Wanted::default() };
                 let format = stores::open_or_create(&url, &wanted)?.status()?.meta.format;
-                let ids = Connector::new(url)
-                    .name("snowlease next")
-                    .clock_gate(gate)
+                let connector = Connector::new(url).name("snowlease next");
+                // What is usual the library knows.
+                let connector = match gate {
+                    Some(gate) => connector.clock_gate(gate),
+                    None => connector,
+                };
+                let ids = connector
                     .environment(environment)?
                     .connect_blocking()
                     .map_err(|error| anyhow!("{}", beside_ticks(&error.to_string(), format)))?;

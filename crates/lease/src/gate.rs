@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use snowlease_core::Tick;
 
-use crate::id_clock::Unbounded;
+use crate::id_clock::distrust;
 use crate::os::{self, KernelTime};
 use crate::store::{
     Acquire, AcquireError, Administer, Grant, LeaseEntry, LeaseStore, Mode, Outage, Release,
@@ -54,18 +54,6 @@ impl fmt::Display for ClockGate {
             ClockGate::Warn => "warn",
         })
     }
-}
-
-/// Why a wall clock that the kernel says this of is not known to be right; `None` if it is.
-///
-/// `max_error` is [`ClockTerms::max_error`](crate::ClockTerms::max_error).
-pub fn distrust(kernel: Option<KernelTime>, max_error: Duration) -> Option<Unbounded> {
-    let Some(kernel) = kernel else { return Some(Unbounded::Untold) };
-    if !kernel.synchronised {
-        return Some(Unbounded::Unsynchronised);
-    }
-    let us = u64::try_from(kernel.max_error_us).unwrap_or(u64::MAX);
-    (!kernel.is_sure(max_error)).then(|| Unbounded::Error(Duration::from_micros(us)))
 }
 
 /// A store that grants no new leases while the kernel does not call the wall clock right. All else
@@ -174,6 +162,7 @@ mod tests {
 
     use super::*;
     use crate::id_clock::Time;
+    use crate::id_clock::Unbounded;
     use crate::testing::{MemoryStore, ScriptedTime};
     use crate::{ClockTerms, Holder, Meta, Realm, RequestKey, Token};
 

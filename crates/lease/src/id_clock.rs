@@ -23,7 +23,7 @@ pub use self::discipline::{Counts, Mover, Reading, Step, Verdict};
 use self::discipline::{Discipline, Sample};
 use self::gauge::CounterWatch;
 pub use self::gauge::Gauged;
-pub use self::status::{ClockStatus, Unbounded, reading};
+pub use self::status::{ClockStatus, Unbounded, distrust};
 pub use self::terms::{ClockTerms, ClockTermsError};
 use crate::os::{self, KernelTime};
 use crate::vm_clock;
@@ -187,7 +187,7 @@ impl IdClock {
         let before = news(&state.discipline);
         state.discipline.look(sample);
         self.show(&state.discipline);
-        let marker = read_marker(self.source.time());
+        let marker = self.read_marker();
         let restored = mem::replace(&mut state.marker, marker) != marker;
         let changed = restored || news(&state.discipline) != before;
         self.look_at_counter(&mut state.counter, sample.running_ns) || changed
@@ -206,11 +206,11 @@ impl IdClock {
         !trusted
     }
 
-    /// The store has answered a call; with its own clock, if it has one. See [`reading`].
+    /// The store has answered a call; with its own clock, if it has one. See
+    /// [`Reading::of_call`].
     pub fn hear(&self, reading: Option<Reading>) {
-        let now_ns = self.source.boot_ns();
         let mut state = self.state();
-        state.discipline.hear(now_ns, reading);
+        state.discipline.hear(reading);
         self.show(&state.discipline);
     }
 
@@ -246,6 +246,11 @@ impl IdClock {
         // ORDERING: Release, the reason before the pause it explains.
         self.pause_by_ms.store(by_ms, Ordering::Release);
         self.pause_until_ns.store(until_ns, Ordering::Release);
+    }
+
+    /// The marker of a restored machine, if anybody keeps one.
+    pub(crate) fn read_marker(&self) -> Option<u64> {
+        read_marker(self.source.time())
     }
 
     /// The step that stands, if any.

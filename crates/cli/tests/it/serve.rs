@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use snowlease_core::Format;
-use snowlease_lease::{gate, os};
+use snowlease_lease::{id_clock, os};
 use snowlease_store_sqlite::{Open, SqliteStore};
 use snowlease_wire::{Ids, Leases, State};
 
@@ -327,7 +327,7 @@ fn an_enforced_clock_gate_leases_nothing_by_a_clock_that_is_not_trusted() {
     let folder = folder();
     let flags = ["--clock-max-error", "1ms", "--clock-gate"];
     let max_error = Duration::from_millis(1);
-    if gate::distrust(os::kernel_time(), max_error).is_some() {
+    if id_clock::distrust(os::kernel_time(), max_error).is_some() {
         let mut service = Service::start(folder.path(), &[&flags[..], &["enforce"]].concat());
         let said = service.lines_so_far();
         assert!(said.contains("no ids yet: no lease is granted by a clock"), "{said}");

@@ -61,6 +61,22 @@ pub struct Reading {
     pub boot_ns: u64,
 }
 
+impl Reading {
+    /// What a call to the store tells that was sent and answered at these readings of the boot
+    /// clock.
+    pub fn of_call(reference_ms: i64, sent_ns: u64, answered_ns: u64) -> Reading {
+        let took_ns = answered_ns.saturating_sub(sent_ns);
+        let boot_ns = sent_ns.saturating_add(took_ns / 2);
+        // A millisecond that is told as a whole has begun half a millisecond ago, on average.
+        let unix_ns = i128::from(reference_ms) * 1_000_000 + 500_000;
+        Reading {
+            offset_ns: super::narrow(unix_ns - i128::from(boot_ns)),
+            error_ns: took_ns / 2 + 500_000,
+            boot_ns,
+        }
+    }
+}
+
 /// What moved when the wall clock and the boot clock stepped apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mover {
@@ -121,8 +137,8 @@ pub struct Discipline {
     last: Sample,
     step: Option<Step>,
     reading: Option<Reading>,
-    /// When the store answered last, whether or not it has a clock of its own.
-    contact_ns: Option<u64>,
+    /// The store has answered, whether or not it has a clock of its own.
+    contacted: bool,
     /// Before this no other pause begins.
     next_pause_ns: u64,
     counts: Counts,
@@ -138,7 +154,7 @@ impl Discipline {
             last: sample,
             step: None,
             reading: None,
-            contact_ns: None,
+            contacted: false,
             next_pause_ns: 0,
             counts: Counts::default(),
             worst: Worst::default(),
@@ -158,9 +174,9 @@ impl Discipline {
         self.weigh();
     }
 
-    /// The store has answered, at `now_ns` on the boot clock; with its own clock, if it has one.
-    pub fn hear(&mut self, now_ns: u64, reading: Option<Reading>) {
-        self.contact_ns = Some(now_ns);
+    /// The store has answered; with its own clock, if it has one.
+    pub fn hear(&mut self, reading: Option<Reading>) {
+        self.contacted = true;
         // An answer that took so long tells nothing of a step.
         let most_ns = nanos(self.terms.step) / 2;
         self.reading = reading.filter(|reading| reading.error_ns <= most_ns).or(self.reading);
@@ -218,9 +234,9 @@ impl Discipline {
             Some(_) if asking => Verdict::Asking,
             // It does not answer. What it told last still holds on a clock that has not moved.
             Some(reading) if step.mover != Mover::Boot => self.judged_by(reading),
-            None if self.contact_ns.is_none() && asking => Verdict::Asking,
+            None if !self.contacted && asking => Verdict::Asking,
             // Whoever sets a clock by hand has the kernel call it unsynchronised.
-            None if self.contact_ns.is_some() && self.is_kernel_sure() => Verdict::Confirmed,
+            None if self.contacted && self.is_kernel_sure() => Verdict::Confirmed,
             _ => Verdict::Unanswered,
         }
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use snowlease_core::Gauge;
 
+use super::Gauged;
 use super::discipline::{Counts, Discipline, Mover, Step, Verdict};
-use super::{Gauged, Reading};
 use crate::os::KernelTime;
 
 /// How the id clock stands against the other clocks.
@@ -106,19 +106,26 @@ impl ClockStatus {
     }
 }
 
+/// Why a wall clock that the kernel says this of is not known to be right; `None` if it is.
+///
+/// `max_error` is [`ClockTerms::max_error`](crate::ClockTerms::max_error).
+pub fn distrust(kernel: Option<KernelTime>, max_error: Duration) -> Option<Unbounded> {
+    let Some(kernel) = kernel else { return Some(Unbounded::Untold) };
+    if !kernel.synchronised {
+        return Some(Unbounded::Unsynchronised);
+    }
+    let us = u64::try_from(kernel.max_error_us).unwrap_or(u64::MAX);
+    (!kernel.is_sure(max_error)).then(|| Unbounded::Error(Duration::from_micros(us)))
+}
+
 /// The bound in force. Against the wall clock, since that is the host's disciplined time.
 fn bound(discipline: &Discipline) -> Result<Duration, Unbounded> {
     let terms = discipline.terms();
     if discipline.step().is_some() {
         return Err(Unbounded::Stepped);
     }
-    let Some(kernel) = discipline.kernel() else { return Err(Unbounded::Untold) };
-    if !kernel.synchronised {
-        return Err(Unbounded::Unsynchronised);
-    }
-    if !kernel.is_sure(terms.max_error) {
-        let us = u64::try_from(kernel.max_error_us).unwrap_or(u64::MAX);
-        return Err(Unbounded::Error(Duration::from_micros(us)));
+    if let Some(why) = distrust(discipline.kernel(), terms.max_error) {
+        return Err(why);
     }
     let away = Duration::from_nanos(discipline.wall_ahead_ns().unsigned_abs());
     if away > terms.bound { Err(Unbounded::Slewing(away)) } else { Ok(terms.bound) }
@@ -168,19 +175,5 @@ impl fmt::Display for Unbounded {
                 write!(f, "the clock is {away:?} from the ids, which are following it slowly")
             }
         }
-    }
-}
-
-/// The reference clock, as a call to the store tells it that was sent and answered at these
-/// readings of the boot clock.
-pub fn reading(reference_ms: i64, sent_ns: u64, answered_ns: u64) -> Reading {
-    let took_ns = answered_ns.saturating_sub(sent_ns);
-    let boot_ns = sent_ns.saturating_add(took_ns / 2);
-    // A millisecond that is told as a whole has begun half a millisecond ago, on average.
-    let unix_ns = i128::from(reference_ms) * 1_000_000 + 500_000;
-    Reading {
-        offset_ns: super::narrow(unix_ns - i128::from(boot_ns)),
-        error_ns: took_ns / 2 + 500_000,
-        boot_ns,
     }
 }

@@ -7,11 +7,10 @@
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use snowlease_core::{Clock, Closed, Gauge, Generator, Window};
 
-use crate::id_clock::reading;
+use crate::id_clock::Reading;
 use crate::machine::{Command, Event, SAME_NS, Stepped};
 use crate::{Acquire, AcquireError, Grant, IdClock, LeaseStore, Outage, RenewError, Renewal};
 
@@ -36,7 +35,7 @@ impl Hands {
         generator: Arc<Generator>,
         clock: Arc<IdClock>,
     ) -> Hands {
-        let (gauge, marker) = (clock.gauge(), read_marker(&clock));
+        let (gauge, marker) = (clock.gauge(), clock.read_marker());
         Hands { store, generator, clock, told: None, turned_back: false, gauge, marker }
     }
 
@@ -61,7 +60,7 @@ impl Hands {
 
     /// Whether the machine was restored since it was looked at last.
     pub(crate) fn restored(&mut self) -> Option<Event> {
-        let marker = read_marker(&self.clock);
+        let marker = self.clock.read_marker();
         if mem::replace(&mut self.marker, marker) == marker {
             return None;
         }
@@ -87,7 +86,7 @@ impl Hands {
                 Some(Event::Renewed(answer))
             }
             // It may be another copy that goes on with it.
-            Command::Release(_) if read_marker(&self.clock) != self.marker => {
+            Command::Release(_) if self.clock.read_marker() != self.marker => {
                 Some(Event::Released(Ok(())))
             }
             Command::Release(ask) => {
@@ -149,13 +148,8 @@ impl Hands {
     fn hear(&self, sent_ns: u64, told: Option<Option<i64>>) {
         let Some(reference_ms) = told else { return };
         let answered_ns = self.clock.boot_ns();
-        self.clock.hear(reference_ms.map(|ms| reading(ms, sent_ns, answered_ns)));
+        self.clock.hear(reference_ms.map(|ms| Reading::of_call(ms, sent_ns, answered_ns)));
     }
-}
-
-fn read_marker(clock: &IdClock) -> Option<u64> {
-    // ORDERING: Relaxed; no other memory is read by it, and it may lie in memory that is read-only.
-    clock.marker().map(|marker| marker.load(Ordering::Relaxed))
 }
 
 /// The reference clock in an answer, if the store answered at all, and if it has one.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use snowlease::{ClockGate, ClockTerms, Connector, Id, Refusal, State, Terms};
-use snowlease_lease::{gate, os};
+use snowlease_lease::{id_clock, os};
 
 fn connector(name: &str) -> Connector {
     Connector::new(format!("memory:{name}")).name("test")
@@ -171,7 +171,7 @@ fn behind_the_gate_the_kernel_has_to_call_the_clock_right() {
     // The least that goes: few kernels claim as much.
     let terms = ClockTerms { max_error: Duration::from_millis(1), ..ClockTerms::DEFAULT };
     let connector = || connector("gate").clock_terms(terms).unwrap();
-    let distrust = gate::distrust(os::kernel_time(), terms.max_error);
+    let distrust = id_clock::distrust(os::kernel_time(), terms.max_error);
     let soon = connector().ready_within(Duration::from_millis(300));
     match (soon.clock_gate(ClockGate::Enforce).connect_blocking(), distrust) {
         (Ok(ids), None) => assert!(ids.next_id().is_ok()),

@@ -6,7 +6,7 @@ use snowlease_core::Format;
 use crate::fakes::Fakes;
 use crate::holder::Holder;
 use crate::judge::unique;
-use crate::scene::{LEFT_ALONE_MS, LOADED, SETTLED, SLEW_MS, Scene, no_panic};
+use crate::scene::{LEFT_ALONE_MS, LOADED, SETTLED, SLEW_MS, Scene, judged, no_panic};
 use crate::service::{RENEW, Service, WINDOW};
 use crate::time::{TrueTime, eventually, ms, pause};
 
@@ -140,10 +140,7 @@ fn repeated_or_frozen(trouble: impl FnOnce(&Fakes, TrueTime), off_ms: i64) {
     let settled_ns = true_ns();
     pause(ms(1_500));
     let ended_ns = true_ns();
-    no_panic(&service);
-    let log = service.log();
-    unique(&[&log]);
-    log.ascends(off_ms != 0);
+    let log = judged(&service, off_ms != 0);
     log.refuses_only(&["clock-stepped"], ms(3_000));
     log.flows(begun_ns, ended_ns, SETTLED);
     log.flows(settled_ns, ended_ns, LOADED);

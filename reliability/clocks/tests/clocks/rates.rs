@@ -2,6 +2,7 @@
 
 use snowlease_clocks::true_ns;
 
+use crate::judge::Log;
 use crate::scene::{LEFT_ALONE_MS, LOADED, SETTLED, SLEW_MS, Scene};
 use crate::time::{ms, pause};
 
@@ -13,10 +14,10 @@ fn slewed(in_ms: i64) -> i64 {
     LEFT_ALONE_MS + in_ms * SLEW_MS / 1_000
 }
 
-/// What is made up for while the offset is below half a second is turned back again once the clock
-/// is right: nothing of it is ever more than the slew of the whole time.
+/// Waits until what was done to the clocks is settled, and for a while of it: what was issued, and
+/// when that while began and ended.
 #[track_caller]
-fn nothing_but_slewed(mut scene: Scene, off_ms: i64) {
+fn settled(scene: &mut Scene) -> (Log, u64, u64) {
     pause(SETTLED);
     let settled_ns = true_ns();
     pause(ms(2_000));
@@ -25,6 +26,14 @@ fn nothing_but_slewed(mut scene: Scene, off_ms: i64) {
     log.refuses_only(&["clock-stepped"], PAUSE);
     log.flows(scene.begun_ns, ended_ns, SETTLED);
     log.flows(settled_ns, ended_ns, LOADED);
+    (log, settled_ns, ended_ns)
+}
+
+/// What is made up for while the offset is below half a second is turned back again once the clock
+/// is right: nothing of it is ever more than the slew of the whole time.
+#[track_caller]
+fn nothing_but_slewed(mut scene: Scene, off_ms: i64) {
+    let (log, _, ended_ns) = settled(&mut scene);
     let all_ms = i64::try_from((ended_ns - scene.begun_ns) / 1_000_000).expect("it is short");
     let most = slewed(all_ms);
     // Only towards the wrong clock.
@@ -63,14 +72,7 @@ fn a_wall_clock_at_twice_its_rate_and_back_leaves_nothing() {
 fn a_whole_host_at_twice_its_rate_issues_in_order() {
     let mut scene = Scene::on_one_host();
     scene.fakes().wall_gains(scene.time, 4_000, 1);
-    pause(SETTLED);
-    let settled_ns = true_ns();
-    pause(ms(2_000));
-    let ended_ns = true_ns();
-    let log = scene.judged(false);
-    log.refuses_only(&["clock-stepped"], PAUSE);
-    log.flows(scene.begun_ns, ended_ns, SETTLED);
-    log.flows(settled_ns, ended_ns, LOADED);
+    let (log, settled_ns, ended_ns) = settled(&mut scene);
     // What is left is below a step, and on its way.
     log.is_near((settled_ns, ended_ns), scene.wall_off(4_000), (500, LEFT_ALONE_MS));
 }

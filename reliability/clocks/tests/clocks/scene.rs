@@ -104,6 +104,16 @@ pub(crate) fn no_panic(service: &Service) {
     assert!(!said.contains("panicked"), "{said}");
 }
 
+/// What a service has issued: each id once, in order, and without a panic.
+#[track_caller]
+pub(crate) fn judged(service: &Service, turns_back: bool) -> Log {
+    no_panic(service);
+    let log = service.log();
+    unique(&[&log]);
+    log.ascends(turns_back);
+    log
+}
+
 /// Whether the kernel of this machine holds its wall clock to be synchronised, which counts where
 /// there is no reference.
 pub(crate) fn kernel_vouches() -> bool {

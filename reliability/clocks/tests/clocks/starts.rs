@@ -10,7 +10,7 @@ use crate::fakes::Fakes;
 use crate::holder::Holder;
 use crate::judge::{Log, unique};
 use crate::process::snowlease;
-use crate::scene::{LEFT_ALONE_MS, no_panic};
+use crate::scene::{LEFT_ALONE_MS, judged, no_panic};
 use crate::service::{RENEW, Service, WINDOW};
 use crate::time::{TrueTime, eventually, ms, pause};
 
@@ -52,10 +52,7 @@ fn a_service_comes_up(set: impl FnOnce(&Fakes)) {
     let ready_ns = true_ns();
     pause(ms(1_000));
     let ended_ns = true_ns();
-    no_panic(&service);
-    let log = service.log();
-    unique(&[&log]);
-    log.ascends(false);
+    let log = judged(&service, false);
     log.is_near((ready_ns, ended_ns), |ns| time.unix_ms(ns), ALONE);
 }
 
@@ -109,10 +106,7 @@ fn a_service_started_right_before_the_epoch_issues_from_its_first_ticks() {
     service.becomes_ready();
     pause(ms(1_000));
     let ended_ns = true_ns();
-    no_panic(&service);
-    let log = service.log();
-    unique(&[&log]);
-    log.ascends(false);
+    let log = judged(&service, false);
     log.is_near((0, ended_ns), |ns| time.unix_ms(ns) + off_ms, ALONE);
     let first = log.ids()[0];
     let late_ms = log.unix_ms(first.id) - EPOCH_MS;

@@ -1,7 +1,7 @@
 //! The step table, row by row.
 
 use super::*;
-use crate::id_clock::{ClockStatus, Gauged, Unbounded, reading};
+use crate::id_clock::{ClockStatus, Gauged, Unbounded};
 
 const MS: i64 = 1_000_000;
 const S: u64 = 1_000_000_000;
@@ -30,12 +30,12 @@ impl Bench {
     fn hear(&mut self, ahead_ns: i64) {
         let offset_ns = self.discipline.offset_ns + ahead_ns;
         let boot_ns = self.sample.boot_ns;
-        self.discipline.hear(boot_ns, Some(Reading { offset_ns, error_ns: 1_000_000, boot_ns }));
+        self.discipline.hear(Some(Reading { offset_ns, error_ns: 1_000_000, boot_ns }));
     }
 
     /// The store answers, without a clock.
     fn hear_nothing(&mut self) {
-        self.discipline.hear(self.sample.boot_ns, None);
+        self.discipline.hear(None);
     }
 
     fn set_wall(&mut self, by_ns: i64) {
@@ -151,7 +151,7 @@ fn an_answer_that_took_long_is_no_reading() {
     let offset_ns = bench.discipline.offset_ns - 10_000 * MS;
     let boot_ns = bench.sample.boot_ns;
     let slow = Reading { offset_ns, error_ns: 251_000_000, boot_ns };
-    bench.discipline.hear(boot_ns, Some(slow));
+    bench.discipline.hear(Some(slow));
     assert_eq!(bench.verdict(), Some(Verdict::Asking));
 }
 
@@ -288,7 +288,7 @@ fn a_clock_of_double_rate_is_left_as_soon_as_the_reference_contradicts_it() {
             let offset_ns = 1_704_067_200 * S.cast_signed() - 500 * S.cast_signed();
             let boot_ns = bench.sample.boot_ns;
             let heard = Reading { offset_ns, error_ns: 1_000_000, boot_ns };
-            bench.discipline.hear(boot_ns, Some(heard));
+            bench.discipline.hear(Some(heard));
         }
     }
     assert_eq!(bench.verdict(), Some(Verdict::Contradicted));
@@ -412,7 +412,7 @@ fn each_verdict_has_its_words() {
 
 #[test]
 fn a_reading_lies_between_the_sending_and_the_answer() {
-    let read = reading(1_704_067_200_000, 10 * S, 10 * S + 8_000_000);
+    let read = Reading::of_call(1_704_067_200_000, 10 * S, 10 * S + 8_000_000);
     assert_eq!((read.boot_ns, read.error_ns), (10 * S + 4_000_000, 4_500_000));
     let unix_ns = i128::from(read.offset_ns) + i128::from(read.boot_ns);
     assert_eq!(unix_ns, 1_704_067_200_000_500_000);

@@ -117,8 +117,7 @@ fn a_repeated_leap_second_repeats_no_id() {
     let (mut issued, mut refused_ms) = (0, 0);
     for ms in 0..10_000 {
         if ms == 4_000 {
-            time.set_wall_ms(-1_000);
-            fleet.reference.set_wall_ms(-1_000);
+            fleet.set_all_ms(&time, -1_000);
         }
         fleet.reference.pass_ms(1);
         time.pass_ms(1);
@@ -298,8 +297,7 @@ fn a_machine_restored_while_the_store_was_asked_does_not_use_the_answer() {
                 fleet.pass_ms(&mut host, 25_000);
             }
             "set back" => {
-                time.set_wall_ms(-3_600_000);
-                fleet.reference.set_wall_ms(-3_600_000);
+                fleet.set_all_ms(&time, -3_600_000);
                 fleet.pass_ms(&mut host, 5_000);
             }
             _ => {}

@@ -11,6 +11,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use snowlease_core::{Format, Id, Refusal};
+use snowlease_lease::machine::State;
 use snowlease_lease::testing::{Guard, Host, MemoryStore, Referenced, ScriptedTime};
 use snowlease_lease::{LeaseStore, Terms};
 
@@ -49,6 +50,22 @@ impl Fleet {
         let store = Arc::clone(&self.memory) as Arc<_>;
         let format = self.memory.status().unwrap().meta.format;
         Host::start(store, time, format, Terms::DEFAULT, Guard::Precise)
+    }
+
+    /// The wall clock of a holder and that of the store are set alike.
+    pub(crate) fn set_all_ms(&self, time: &ScriptedTime, by_ms: i64) {
+        time.set_wall_ms(by_ms);
+        self.reference.set_wall_ms(by_ms);
+    }
+
+    /// A holder that has issued an id, and whose lease is lost since the store is away.
+    pub(crate) fn lost_host(&mut self, time: &ScriptedTime) -> (Host, Id) {
+        let mut host = self.host(time);
+        let before = self.take(&host).unwrap();
+        self.store.set_away(true);
+        self.pass_ms(&mut host, 100_000);
+        assert_eq!(host.state(), State::Lost);
+        (host, before)
     }
 
     /// An id that nobody had before.

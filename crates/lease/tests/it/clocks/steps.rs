@@ -41,9 +41,7 @@ fn set_back_and_confirmed_it_moves_to_another_generator_id() {
         let (mut fleet, time) = (Fleet::new(), time());
         let mut host = fleet.host(&time);
         let before = fleet.take(&host).unwrap();
-        for clock in [&time, &fleet.reference] {
-            clock.set_wall_ms(by_ms);
-        }
+        fleet.set_all_ms(&time, by_ms);
         fleet.pass_ms(&mut host, 250);
         // The first call may already be served: the store answers at once here.
         let mut waited_ms = 0;
@@ -105,9 +103,7 @@ fn set_ahead_and_confirmed_it_follows_under_the_same_lease() {
         let (mut fleet, time) = (Fleet::new(), time());
         let mut host = fleet.host(&time);
         let before = fleet.take(&host).unwrap();
-        for clock in [&time, &fleet.reference] {
-            clock.set_wall_ms(by_ms);
-        }
+        fleet.set_all_ms(&time, by_ms);
         fleet.pass_ms(&mut host, 1_000);
         let after = fleet.take(&host).unwrap();
         assert_eq!(generator_id(after), generator_id(before), "{by_ms}");
@@ -173,9 +169,7 @@ fn set_back_with_no_other_generator_id_ids_go_on_to_the_end_of_the_window() {
         others.push(fleet.host(&time.apart()));
     }
     fleet.take(&host).unwrap();
-    for clock in [&time, &fleet.reference] {
-        clock.set_wall_ms(-3_600_000);
-    }
+    fleet.set_all_ms(&time, -3_600_000);
     // One of the others ends, an hour's ticks before its window is over.
     fleet.pass_ms(&mut host, 10_000);
     assert!(fleet.take(&host).is_ok(), "it goes on by the old time after the pause");
@@ -241,14 +235,8 @@ fn before_the_first_lease_the_wall_clock_is_followed_at_once() {
 fn a_holder_that_lost_its_lease_follows_what_the_store_confirms() {
     for by_ms in [-7_200_000, 7_200_000] {
         let (mut fleet, time) = (Fleet::new(), time());
-        let mut host = fleet.host(&time);
-        let before = fleet.take(&host).unwrap();
-        fleet.store.set_away(true);
-        fleet.pass_ms(&mut host, 100_000);
-        assert_eq!(host.state(), State::Lost);
-        for clock in [&time, &fleet.reference] {
-            clock.set_wall_ms(by_ms);
-        }
+        let (mut host, before) = fleet.lost_host(&time);
+        fleet.set_all_ms(&time, by_ms);
         fleet.store.set_away(false);
         fleet.pass_ms(&mut host, 10_000);
         let after = fleet.take(&host).unwrap();
@@ -262,11 +250,7 @@ fn a_holder_that_lost_its_lease_follows_what_the_store_confirms() {
 fn a_holder_that_lost_its_lease_does_not_follow_a_clock_that_is_wrong() {
     for by_ms in [-3_600_000, 3_600_000] {
         let (mut fleet, time) = (Fleet::new(), time());
-        let mut host = fleet.host(&time);
-        let before = fleet.take(&host).unwrap();
-        fleet.store.set_away(true);
-        fleet.pass_ms(&mut host, 100_000);
-        assert_eq!(host.state(), State::Lost);
+        let (mut host, before) = fleet.lost_host(&time);
         time.set_wall_ms(by_ms);
         fleet.pass_ms(&mut host, 10_000);
         fleet.store.set_away(false);
@@ -289,14 +273,10 @@ fn a_time_outside_of_the_format_is_not_followed_in_a_loop() {
         time.pass_ms(1_000);
         let mut host = fleet.host(&time);
         fleet.take(&host).unwrap();
-        for clock in [&time, &fleet.reference] {
-            clock.set_wall_ms(by_ms);
-        }
+        fleet.set_all_ms(&time, by_ms);
         // Every look would find a loop without a pause.
         fleet.pass_ms(&mut host, 200_000);
-        for clock in [&time, &fleet.reference] {
-            clock.set_wall_ms(-by_ms);
-        }
+        fleet.set_all_ms(&time, -by_ms);
         fleet.pass_ms(&mut host, 10_000);
         fleet.take(&host).unwrap();
     }
@@ -308,9 +288,7 @@ fn a_drain_and_a_step_at_once_end_well() {
     let mut host = fleet.host(&time);
     let before = fleet.take(&host).unwrap();
     snowlease_lease::Administer::drain(&*fleet.memory, generator_id(before), true).unwrap();
-    for clock in [&time, &fleet.reference] {
-        clock.set_wall_ms(-3_600_000);
-    }
+    fleet.set_all_ms(&time, -3_600_000);
     fleet.pass_ms(&mut host, 60_000);
     let after = fleet.take(&host).unwrap();
     assert_ne!(generator_id(after), generator_id(before));
@@ -322,9 +300,7 @@ fn a_stop_while_a_step_is_asked_about_gives_the_lease_back() {
     let (mut fleet, time) = (Fleet::new(), time());
     let mut host = fleet.host(&time);
     fleet.take(&host).unwrap();
-    for clock in [&time, &fleet.reference] {
-        clock.set_wall_ms(-3_600_000);
-    }
+    fleet.set_all_ms(&time, -3_600_000);
     host.time().pass_ms(250);
     host.tell(Event::Stop);
     host.settle();
