@@ -1,6 +1,7 @@
 //! Benchmark suites by name; the arguments after the name go to `cargo bench` as they are.
 //!
-//! With `--record` the figures go into the README, so that none there was ever typed.
+//! With `--record` what a suite prints goes into the page it belongs to, and what it draws beside
+//! the other figures, so that none there was ever typed.
 
 use std::fs;
 
@@ -9,45 +10,76 @@ use anyhow::{Context, Result, bail};
 use crate::tool;
 use crate::usage::unknown;
 
-/// Each suite and the package that holds it.
-const SUITES: &[(&str, &str)] = &[("own", "snowlease-bench"), ("lease", "snowlease-bench-lease")];
+/// A suite: what cargo is to run, and the page that shows the figures.
+struct Suite {
+    name: &'static str,
+    cargo: &'static [&'static str],
+    page: &'static str,
+}
 
+/// The peers and the databases are packages of their own, so that nobody builds other people's
+/// clients to build this project.
+const SUITES: &[Suite] = &[
+    Suite { name: "own", cargo: &["--package", "snowlease-bench"], page: "README.md" },
+    Suite { name: "lease", cargo: &["--package", "snowlease-bench-lease"], page: COMPARE },
+    Suite { name: "day", cargo: &["--package", "snowlease-bench-day"], page: COMPARE },
+    Suite {
+        name: "peers",
+        cargo: &["--manifest-path", "bench/peers/Cargo.toml", "--target-dir", "target/bench"],
+        page: COMPARE,
+    },
+    Suite {
+        name: "databases",
+        cargo: &["--manifest-path", "bench/databases/Cargo.toml", "--target-dir", "target/bench"],
+        page: COMPARE,
+    },
+];
+
+const COMPARE: &str = "docs/compare.md";
 const RECORD: &str = "--record";
-const PAGE: &str = "README.md";
-const BEGIN: &str = "<!-- figures: hot_path -->\n";
 const END: &str = "<!-- end of figures -->";
 
+/// Where a suite is to write its drawings and its figures as JSON, if it is to.
+const FIGURES: &str = "SNOWLEASE_FIGURES";
+
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let (suite, rest) = match arguments.split_first() {
+    let (name, rest) = match arguments.split_first() {
         Some((name, rest)) if !name.starts_with('-') => (name.as_str(), rest),
         _ => ("own", arguments),
     };
-    let Some((_, package)) = SUITES.iter().find(|(name, _)| *name == suite) else {
-        return Err(unknown("suite", suite, SUITES.iter().map(|(name, _)| *name)).into());
+    let Some(suite) = SUITES.iter().find(|suite| suite.name == name) else {
+        return Err(unknown("suite", name, SUITES.iter().map(|suite| suite.name)).into());
     };
-    // One suite starts the program as a user would.
-    tool::run(tool::cargo(&["build", "--release", "--package", "snowlease-cli"]))?;
-    let mut command = tool::cargo(&["bench", "--package", package]);
-    command.args(rest.iter().filter(|argument| *argument != RECORD));
+    if name == "own" {
+        // One of its benches starts the program as a user would.
+        tool::run(tool::cargo(&["build", "--release", "--package", "snowlease-cli"]))?;
+    }
+    let mut command = tool::cargo(&["bench"]);
+    command.args(suite.cargo).args(rest.iter().filter(|argument| *argument != RECORD));
     if !rest.iter().any(|argument| argument == RECORD) {
         return tool::run(command);
     }
+    command.env(FIGURES, tool::root().join("docs/figures"));
     let figures = tool::output(command)?;
     print!("{figures}");
-    let page = tool::root().join(PAGE);
-    let text = fs::read_to_string(&page)?;
-    fs::write(&page, with_figures(&text, &machine(), &figures)?)
-        .with_context(|| format!("{PAGE} could not be written"))
+    let page = tool::root().join(suite.page);
+    let text =
+        fs::read_to_string(&page).with_context(|| format!("{} could not be read", suite.page))?;
+    fs::write(&page, with_figures(&text, name, &machine(), &figures)?)
+        .with_context(|| format!("{} could not be written", suite.page))
 }
 
-/// The page with the text between its marks replaced.
-fn with_figures(page: &str, machine: &str, figures: &str) -> Result<String> {
-    let parts = page.split_once(BEGIN).zip(page.split_once(END));
-    let Some(((before, _), (_, after))) = parts else {
-        bail!("{PAGE} has no marks for figures: put `{}` and `{END}` back", BEGIN.trim());
+/// The page with the text between the marks of a suite replaced.
+fn with_figures(page: &str, suite: &str, machine: &str, figures: &str) -> Result<String> {
+    let begin = format!("<!-- figures: {suite} -->\n");
+    let parts = page.split_once(&begin);
+    let Some((before, (_, after))) =
+        parts.and_then(|(before, rest)| Some((before, rest.split_once(END)?)))
+    else {
+        bail!("the page has no marks for these figures: put `{}` and `{END}` back", begin.trim());
     };
     let figures = figures.trim_end();
-    Ok(format!("{before}{BEGIN}\n```text\n{machine}\n{figures}\n```\n\n{END}{after}"))
+    Ok(format!("{before}{begin}\n```text\n{machine}\n{figures}\n```\n\n{END}{after}"))
 }
 
 /// What the figures were measured on.
@@ -64,12 +96,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_replace_what_is_between_the_marks_and_nothing_else() {
-        let page = format!("a\n{BEGIN}old\n{END}\nb\n");
-        let once = with_figures(&page, "a machine", "9.5 ns\n").unwrap();
+    fn figures_replace_what_is_between_their_own_marks_and_nothing_else() {
+        let other = format!("<!-- figures: other -->\nkept\n{END}\n");
+        let page = format!("{other}a\n<!-- figures: day -->\nold\n{END}\nb\n{other}");
+        let once = with_figures(&page, "day", "a machine", "9.5 ns\n").unwrap();
         let text = "```text\na machine\n9.5 ns\n```";
-        assert_eq!(once, format!("a\n{BEGIN}\n{text}\n\n{END}\nb\n"));
-        assert_eq!(with_figures(&once, "a machine", "9.5 ns\n").unwrap(), once);
-        assert!(with_figures("no marks", "", "").is_err());
+        let wanted = format!("{other}a\n<!-- figures: day -->\n\n{text}\n\n{END}\nb\n{other}");
+        assert_eq!(once, wanted);
+        assert_eq!(with_figures(&once, "day", "a machine", "9.5 ns\n").unwrap(), once);
+        assert!(with_figures("no marks", "day", "", "").is_err());
+        assert!(with_figures("<!-- figures: day -->\n", "day", "", "").is_err());
     }
 }

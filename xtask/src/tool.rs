@@ -33,6 +33,13 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
+/// The built example `name`: beside this program, wherever the target directory is.
+pub(crate) fn example(name: &str) -> Result<Command> {
+    let own = std::env::current_exe().context("the path of this program could not be read")?;
+    let folder = own.parent().unwrap_or(Path::new(".")).join("examples");
+    Ok(program(&folder.join(name).to_string_lossy()))
+}
+
 /// Whether this is a run for others to rely on, with no one at the keyboard.
 pub(crate) fn in_ci() -> bool {
     std::env::var_os("CI").is_some()
