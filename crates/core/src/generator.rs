@@ -25,6 +25,7 @@
 mod cold;
 mod counters;
 mod gate;
+mod local;
 mod marker;
 mod mode;
 #[cfg(all(test, feature = "loom"))]
@@ -40,9 +41,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+pub use self::cold::Asking;
 use self::counters::Counters;
 pub use self::gate::Closed;
 use self::gate::{Gate, Lease};
+pub use self::local::Local;
 use self::marker::Marker;
 use self::mode::{Kind, MARKED, TICKING};
 pub use self::page::ForkGuard;
@@ -231,7 +234,7 @@ impl Generator {
     /// As [`next_ids`](Self::next_ids).
     pub fn next_ids_into(&self, ids: &mut [Id]) -> Result<(), Refusal> {
         self.check_batch(ids.len())?;
-        self.fill(ids)
+        self.fill(&mut self.asking(ids.len()), ids)
     }
 
     /// Asks the clock anew for its gauge, and sends every call to the cold path once. For the
@@ -265,20 +268,7 @@ impl Generator {
         let page: &Fields = &self.page;
         let mode = page.mode();
         let marker = if mode & MARKED == 0 { 0 } else { page.marker() };
-        if mode & TICKING == 0 {
-            // Kind by kind, so that each is a comparison without arithmetic on addresses.
-            let holds = match Kind::of(mode) {
-                Kind::Counter => page.holds(Kind::Counter, self.gauge(Kind::Counter)),
-                Kind::Clock => page.holds(Kind::Clock, self.gauge(Kind::Clock)),
-            };
-            if !holds {
-                return Draw::Cold(None);
-            }
-        }
-        let tick_start = page.published();
-        if tick_start == 0 {
-            return Draw::Cold(None);
-        }
+        let Some(tick_start) = self.running(page, mode) else { return Draw::Cold(None) };
         // ORDERING: Relaxed; the word's own modification order alone makes values unique (1) and
         // ascending for calls that happen one after the other. What the value may be used for is
         // decided by the comparison, against a tick that was acquired. Modelled by `loom_issue_*`.
@@ -296,6 +286,26 @@ impl Generator {
             return Draw::Cold(None);
         }
         Draw::Id(self.shape.compose(value))
+    }
+
+    /// The first value of the published tick, if there is one and the guard says that it still
+    /// runs.
+    #[inline(always)]
+    fn running(&self, page: &Fields, mode: u64) -> Option<u64> {
+        if mode & TICKING == 0 {
+            // Kind by kind, so that each is a comparison without arithmetic on addresses.
+            let holds = match Kind::of(mode) {
+                Kind::Counter => page.holds(Kind::Counter, self.gauge(Kind::Counter)),
+                Kind::Clock => page.holds(Kind::Clock, self.gauge(Kind::Clock)),
+            };
+            if !holds {
+                return None;
+            }
+        }
+        match page.published() {
+            0 => None,
+            tick_start => Some(tick_start),
+        }
     }
 
     /// One reading of a gauge.

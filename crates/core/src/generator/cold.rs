@@ -45,80 +45,116 @@ enum Place {
     Gone,
 }
 
+/// A call on the cold path: how far it has come. Dropped before it is done, what it reserved
+/// becomes a gap.
+#[derive(Debug)]
+pub struct Asking {
+    /// What is drawn or reserved for it, and not yet issued: `value..end`.
+    value: u64,
+    end: u64,
+    /// How many ids it has.
+    done: usize,
+    max_wait: Duration,
+    /// When it gives up waiting: set by the first wait.
+    give_up_ns: Option<u64>,
+    /// The marker of restored machines at its first look.
+    marker: Option<u64>,
+}
+
+impl Asking {
+    /// A call that waits for at most `max_wait`; `drawn` is a value already taken from the word.
+    fn new(drawn: Option<u64>, max_wait: Duration) -> Asking {
+        let (value, end) = drawn.map_or((0, 0), |value| (value, value + 1));
+        Asking { value, end, done: 0, max_wait, give_up_ns: None, marker: None }
+    }
+}
+
+/// What a call that cannot go on waits for.
+pub(super) struct Wait {
+    /// When the tick of its next value begins.
+    pub(super) until_boot_ns: u64,
+    value: u64,
+    marker: u64,
+}
+
 impl Generator {
     /// Serves one id off the hot path; `drawn` is a value already taken from the word.
     #[cold]
     pub(super) fn next_cold(&self, drawn: Option<u64>, max_wait: Duration) -> Result<Id, Refusal> {
-        self.settle_one(drawn, max_wait).inspect_err(|refusal| self.counters.refused(*refusal))
-    }
-
-    fn settle_one(&self, mut drawn: Option<u64>, max_wait: Duration) -> Result<Id, Refusal> {
-        let mut give_up_ns = None;
-        loop {
-            let (value, turn) = match drawn {
-                Some(value) => (value, self.turn(0, Duration::ZERO)?),
-                None => {
-                    let turn = self.turn(1, max_wait)?;
-                    (turn.at, turn)
-                }
-            };
-            if let Some(ticking) = &self.ticking {
-                ticking.wake();
-            }
-            match self.place(value, turn.tick_start) {
-                Place::Now if self.marker.differs(turn.marker) => return Err(Refusal::Restored),
-                Place::Now => return Ok(self.shape.compose(value)),
-                Place::Gone => drawn = None,
-                Place::Ahead(ticks) => {
-                    self.wait_for(value, ticks, &turn, max_wait, &mut give_up_ns)?;
-                    drawn = Some(value);
-                }
-            }
+        let mut id = [Id::MIN];
+        self.fill(&mut Asking::new(drawn, max_wait), &mut id)?;
+        if let Some(ticking) = &self.ticking {
+            ticking.wake();
         }
+        Ok(id[0])
     }
 
-    /// Fills a batch in runs, each tick's run settled by the same comparison as a single id.
-    pub(super) fn fill(&self, ids: &mut [Id]) -> Result<(), Refusal> {
-        self.fill_runs(ids).inspect_err(|refusal| self.counters.refused(*refusal))
-    }
-
-    fn fill_runs(&self, mut ids: &mut [Id]) -> Result<(), Refusal> {
-        // A batch waits for its own further ticks as well as behind others.
-        let own_ticks = (ids.len() as u64 - 1) / self.shape.cap;
+    /// A call for `n` ids. It waits for its own further ticks as well as behind others.
+    pub(super) fn asking(&self, n: usize) -> Asking {
+        let own_ticks = (n as u64).saturating_sub(1) / self.shape.cap;
         let own = Duration::from_nanos(own_ticks.saturating_mul(self.span.tick_ns));
-        let max_wait = self.max_wait.saturating_add(own);
-        let mut give_up_ns = None;
-        let mut marker = None;
-        while !ids.is_empty() {
-            let mut turn = self.turn(ids.len() as u64, max_wait)?;
-            marker.get_or_insert(turn.marker);
-            let (mut value, end) = (turn.at, turn.at + ids.len() as u64);
-            while value < end {
-                match self.place(value, turn.tick_start) {
-                    Place::Now => {
-                        let run = end.min(self.shape.next_tick_start(value)) - value;
-                        let (now, later) = ids.split_at_mut(usize::try_from(run).unwrap_or(0));
-                        // Values of one tick compose to neighbouring ids.
-                        let first = self.shape.compose(value).get();
-                        for (id, n) in now.iter_mut().zip(0..) {
-                            *id = Id::new_unchecked(first + n);
-                        }
-                        (ids, value) = (later, value + run);
-                    }
-                    Place::Ahead(ticks) => {
-                        self.wait_for(value, ticks, &turn, max_wait, &mut give_up_ns)?;
-                        turn = self.turn(0, Duration::ZERO)?;
-                    }
-                    // What is left of the reservation becomes a gap; the rest is reserved anew.
-                    Place::Gone => break,
-                }
+        Asking::new(None, self.max_wait.saturating_add(own))
+    }
+
+    /// Fills `ids`, waiting wherever a step says so.
+    pub(super) fn fill(&self, asking: &mut Asking, ids: &mut [Id]) -> Result<(), Refusal> {
+        while let Some(wait) = self.step(asking, ids)? {
+            self.counters.waited();
+            wait::until_boot_ns(&*self.clock, &self.watch, wait.until_boot_ns, |now_ns| {
+                self.is_void(wait.value, wait.marker, now_ns)
+            })
+            .inspect_err(|refusal| self.counters.refused(*refusal))?;
+        }
+        Ok(())
+    }
+
+    /// Fills `ids` for as long as nothing is to be waited for, in runs, each tick's run settled by
+    /// the same comparison as a single id on the hot path. `None` once all are there.
+    pub(super) fn step(
+        &self,
+        asking: &mut Asking,
+        ids: &mut [Id],
+    ) -> Result<Option<Wait>, Refusal> {
+        self.advance(asking, ids).inspect_err(|refusal| self.counters.refused(*refusal))
+    }
+
+    fn advance(&self, asking: &mut Asking, ids: &mut [Id]) -> Result<Option<Wait>, Refusal> {
+        while asking.done < ids.len() {
+            let turn = if asking.value < asking.end {
+                self.turn(0, Duration::ZERO)?
+            } else {
+                let n = (ids.len() - asking.done) as u64;
+                let turn = self.turn(n, asking.max_wait)?;
+                (asking.value, asking.end) = (turn.at, turn.at + n);
+                turn
+            };
+            asking.marker.get_or_insert(turn.marker);
+            match self.place(asking.value, turn.tick_start) {
+                Place::Now => self.take_run(asking, ids),
+                Place::Ahead(ticks) => return self.wait_for(asking, ticks, &turn).map(Some),
+                // What is left of the reservation becomes a gap; the rest is reserved anew.
+                Place::Gone => asking.end = asking.value,
             }
         }
         // Of all the values, not of the last ones only: a marker never comes back.
-        if marker.is_some_and(|marker| self.marker.differs(marker)) {
+        if asking.marker.is_some_and(|marker| self.marker.differs(marker)) {
             return Err(Refusal::Restored);
         }
-        Ok(())
+        Ok(None)
+    }
+
+    /// Issues what is reserved in the running tick.
+    fn take_run(&self, asking: &mut Asking, ids: &mut [Id]) {
+        let tick_end = self.shape.next_tick_start(asking.value);
+        let run = asking.end.min(tick_end) - asking.value;
+        let run = usize::try_from(run).unwrap_or(0);
+        // Values of one tick compose to neighbouring ids.
+        let first = self.shape.compose(asking.value).get();
+        for (id, n) in ids.iter_mut().skip(asking.done).take(run).zip(0..) {
+            *id = Id::new_unchecked(first + n);
+        }
+        asking.done += run;
+        asking.value += run as u64;
     }
 
     /// Looks at the clock and moves the word to the running tick, reserving `n` values if the last
@@ -274,28 +310,19 @@ impl Generator {
         }
     }
 
-    /// Waits until the tick of `value` begins, if that is within `max_wait` of the first time it
-    /// was needed; less if the value is of no use any more, which the next turn then finds.
-    fn wait_for(
-        &self,
-        value: u64,
-        ticks: u64,
-        turn: &Turn,
-        max_wait: Duration,
-        give_up_ns: &mut Option<u64>,
-    ) -> Result<(), Refusal> {
+    /// What to wait for until the tick begins that the call's next value lies in, `ticks` ahead, if
+    /// that is within its bound.
+    fn wait_for(&self, asking: &mut Asking, ticks: u64, turn: &Turn) -> Result<Wait, Refusal> {
         let seen = &turn.moment;
         let tick = self.format.tick_at(*seen).map_err(refusal_of)?;
         let wait = self.time_until(ticks, self.left_of(tick, seen));
-        let target_ns = seen.boot_ns.saturating_add(nanos(wait));
-        let give_up_ns = *give_up_ns.get_or_insert(seen.boot_ns.saturating_add(nanos(max_wait)));
-        if target_ns > give_up_ns {
+        let until_boot_ns = seen.boot_ns.saturating_add(nanos(wait));
+        let max_wait_ns = nanos(asking.max_wait);
+        let give_up_ns = *asking.give_up_ns.get_or_insert(seen.boot_ns.saturating_add(max_wait_ns));
+        if until_boot_ns > give_up_ns {
             return Err(Refusal::TickFull { retry_after: wait });
         }
-        self.counters.waited();
-        wait::until_boot_ns(&*self.clock, &self.watch, target_ns, |now_ns| {
-            self.is_void(value, turn.marker, now_ns)
-        })
+        Ok(Wait { until_boot_ns, value: asking.value, marker: turn.marker })
     }
 
     /// Whether waiting for the tick of `value` is in vain: its lease is closed, issuing pauses, or

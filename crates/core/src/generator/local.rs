@@ -1,0 +1,177 @@
+//! A thread's own handle: ids without an atomic write for each, from small blocks of the shared
+//! generator's values.
+//!
+//! A block is drawn from the word as single values are, by one addition, and so is nobody else's
+//! (1); closing the gate gives back what lies above it, as above any value that was drawn (3). What
+//! is taken from it passes the comparison with the published tick id by id, under the guard of
+//! every call (2): so it obeys the window, the gate, a switch of the lease and a fork without
+//! knowing of them. A block that does not pass is settled on the cold path, as a drawn value is.
+//!
+//! Blocks begin with one value in each tick and double: a handle that issues little wastes little,
+//! and its ids use the low bits evenly.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::mode::MARKED;
+use super::page::Fields;
+use super::word::CLOSED;
+use super::Generator;
+use crate::sync::Ordering;
+use crate::{Id, Refusal};
+
+/// The largest block. Each thread adds at most this much to a word beyond a tick's end: see
+/// `RESERVE` in [`word`](super::word).
+const LARGEST: u64 = if cfg!(feature = "loom") { 2 } else { 64 };
+
+/// Issues ids of a shared [`Generator`] to one thread.
+///
+/// # Promise
+///
+/// As the generator, with a weaker G2: ids of one handle ascend strictly; a call that begins after
+/// another handle's call returned gets an id of the same tick or of a later one, though in the same
+/// tick it may be smaller. Where order inside a tick matters, call the generator itself.
+///
+/// # Cost
+///
+/// A call of the generator without its atomic addition: some 2 ns under a ticker. Up to 63 values
+/// of a tick, and no more than it has issued in it, go unused when the tick ends.
+///
+/// # Example
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use snowlease_core::{clock::ScriptedClock, Format, Generator, Tick, Window};
+/// # let format = Format::DEFAULT;
+/// # let clock = ScriptedClock::at_ms(format.epoch_ms() + 1_000);
+/// let generator = Arc::new(Generator::new(format, clock));
+/// generator.open(Window::new(format.layout(), 7, Tick(1_000), Tick(1_010))?, u64::MAX)?;
+///
+/// let mut local = generator.local();
+/// let (first, second) = (local.next_id()?, local.next_id()?);
+/// assert!(first < second);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Source
+///
+/// G1 to G4 in `docs/guarantees.md`; held by `generator/tests/local.rs` and
+/// `generator/models/local.rs`.
+#[derive(Debug)]
+pub struct Local {
+    /// What is left of the block: `next..end`.
+    next: u64,
+    end: u64,
+    /// The size of the block, and the tick it was drawn in.
+    size: u64,
+    drawn_in: u64,
+    /// The marker of the lease that the block was drawn under.
+    marker: u64,
+    generator: Arc<Generator>,
+}
+
+impl Generator {
+    /// A handle for one thread: see [`Local`]. Costs nothing until it is used.
+    pub fn local(self: &Arc<Generator>) -> Local {
+        let generator = Arc::clone(self);
+        Local { next: 0, end: 0, size: 0, drawn_in: 0, marker: 0, generator }
+    }
+}
+
+/// Another handle on the same generator, with blocks of its own.
+impl Clone for Local {
+    fn clone(&self) -> Local {
+        self.generator.local()
+    }
+}
+
+impl Local {
+    /// The generator it takes from.
+    pub fn generator(&self) -> &Arc<Generator> {
+        &self.generator
+    }
+
+    /// Issues one id; waits as [`Generator::next_id`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Generator::next_id`].
+    #[inline]
+    pub fn next_id(&mut self) -> Result<Id, Refusal> {
+        match self.draw() {
+            Some(id) => Ok(id),
+            None => self.next_cold(self.generator.max_wait),
+        }
+    }
+
+    /// Issues one id without ever waiting.
+    ///
+    /// # Errors
+    ///
+    /// As [`Generator::try_next_id`].
+    #[inline]
+    pub fn try_next_id(&mut self) -> Result<Id, Refusal> {
+        match self.draw() {
+            Some(id) => Ok(id),
+            None => self.next_cold(Duration::ZERO),
+        }
+    }
+
+    /// The hot path.
+    #[inline(always)]
+    fn draw(&mut self) -> Option<Id> {
+        let generator = &*self.generator;
+        let page: &Fields = &generator.page;
+        let mode = page.mode();
+        let tick_start = generator.running(page, mode)?;
+        if self.next == self.end {
+            self.refill(tick_start);
+        }
+        let generator = &*self.generator;
+        let value = self.next;
+        // An empty block is refused by this too: its next value is none of this tick's.
+        if value.wrapping_sub(tick_start) > generator.shape.last || value == self.end {
+            return None;
+        }
+        if mode & MARKED != 0 && generator.marker.differs(self.marker) {
+            return None;
+        }
+        self.next = value + 1;
+        Some(generator.shape.compose(value))
+    }
+
+    /// Draws a block, larger than the last one if that was of this tick too. Nothing is drawn from
+    /// a closed word.
+    #[inline(never)]
+    fn refill(&mut self, tick_start: u64) {
+        let generator = &*self.generator;
+        let size = if self.drawn_in == tick_start { (self.size * 2).clamp(1, LARGEST) } else { 1 };
+        let marker = generator.page.marker();
+        // ORDERING: Relaxed, as in `Generator::draw`; modelled by `loom_local_*`.
+        let value = generator.word.0.fetch_add(size, Ordering::Relaxed);
+        if value.wrapping_sub(tick_start) > generator.shape.last {
+            // All of it lies past the tick: the others are sent away before they draw so too.
+            generator.page.park_if(tick_start);
+        }
+        if value & CLOSED == 0 {
+            (self.next, self.end) = (value, value + size);
+            (self.size, self.drawn_in, self.marker) = (size, tick_start, marker);
+        }
+    }
+
+    /// Serves one id off the hot path, the next of the block if that is still good.
+    #[cold]
+    fn next_cold(&mut self, max_wait: Duration) -> Result<Id, Refusal> {
+        let generator = &*self.generator;
+        let good = self.next < self.end && self.marker == generator.page.marker();
+        let drawn = good.then_some(self.next);
+        let id = generator.next_cold(drawn, max_wait)?;
+        if drawn.is_some_and(|value| generator.shape.compose(value) == id) {
+            self.next += 1;
+        } else {
+            // What the block holds is below what was drawn since.
+            self.next = self.end;
+        }
+        Ok(id)
+    }
+}
