@@ -17,7 +17,7 @@ pub(crate) struct Need {
 
 /// Add a line here for each program a test starts.
 const NEEDS: &[Need] = &[
-    Need { program: "cc", package: "gcc", reason: "SQLite and aws-lc are built from C source" },
+    Need { program: "cc", package: "gcc", reason: "SQLite and ring are built from C source" },
     Need { program: "initdb", package: "postgresql", reason: "a real server for its store" },
     Need {
         program: "faketime",
