@@ -13,10 +13,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Generator;
 use super::mode::MARKED;
 use super::page::Fields;
 use super::word::CLOSED;
-use super::Generator;
 use crate::sync::Ordering;
 use crate::{Id, Refusal};
 

@@ -9,6 +9,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
 
+mod local;
 mod marker;
 mod ticking;
 

@@ -4,6 +4,7 @@
 
 mod batches;
 mod gauge;
+mod local;
 mod marker;
 mod threads;
 mod ticking;
@@ -296,6 +297,7 @@ enum Op {
     Next,
     TryNext,
     Batch(usize),
+    Local { handle: usize, calls: usize },
     Advance(u64),
     Step(i64),
     Extend(u64),
@@ -314,6 +316,7 @@ fn any_op() -> impl Strategy<Value = Op> {
         8 => Just(Op::Next),
         8 => Just(Op::TryNext),
         4 => (1usize..40).prop_map(Op::Batch),
+        6 => (0usize..2, 1usize..9).prop_map(|(handle, calls)| Op::Local { handle, calls }),
         6 => (0u64..2_500_000).prop_map(Op::Advance),
         2 => (-5i64..5).prop_map(Op::Step),
         2 => (1u64..50).prop_map(Op::Extend),
@@ -361,11 +364,15 @@ fn unique_ascending_and_inside(
     clock.count_at(2_450_000_000);
     clock.keep_marker();
     let generator = Generator::new(format, clock.clone()).with_max_wait(Duration::from_millis(3));
-    let generator = guard(generator);
+    let generator = Arc::new(guard(generator));
+    let mut locals = [generator.local(), generator.local()];
+    let mut last_of_local = [None, None];
+    let mut stepped_back = false;
     let mut free_from = HashMap::new();
     let (mut seen, mut last) = (HashSet::new(), None);
     for op in ops {
         let mut ids = Vec::new();
+        let mut by_local = None;
         match op {
             Op::Next => ids.extend(generator.next_id().ok()),
             Op::TryNext => ids.extend(generator.try_next_id().ok()),
@@ -375,8 +382,15 @@ fn unique_ascending_and_inside(
                     ids = batch;
                 }
             }
+            Op::Local { handle, calls } => {
+                ids.extend((0..calls).filter_map(|_| locals[handle].try_next_id().ok()));
+                by_local = Some(handle);
+            }
             Op::Advance(ns) => clock.advance_ns(ns),
-            Op::Step(ms) => clock.step_id_clock_ms(ms),
+            Op::Step(ms) => {
+                clock.step_id_clock_ms(ms);
+                stepped_back |= ms < 0;
+            }
             Op::Extend(by) => {
                 if let Some(window) = generator.window() {
                     let until = Tick(window.until().0 + by);
@@ -427,8 +441,15 @@ fn unique_ascending_and_inside(
             prop_assert!(window.from() <= tick && tick < window.until());
             prop_assert_eq!(generator_id, window.generator_id());
             prop_assert!(seen.insert(id), "{:?} was issued twice", id);
-            prop_assert!(Some(id) > last, "{:?} after {:?}", id, last);
-            last = Some(id);
+            if let Some(handle) = by_local {
+                let own = last_of_local[handle].replace(id);
+                prop_assert!(Some(id) > own, "{:?} after {:?} of one handle", id, own);
+                let latest = last.map(|last| format.decode(last).tick);
+                prop_assert!(stepped_back || Some(tick) >= latest, "{:?} after {:?}", id, last);
+            } else {
+                prop_assert!(Some(id) > last, "{:?} after {:?}", id, last);
+            }
+            last = last.max(Some(id));
         }
     }
     Ok(())
