@@ -5,6 +5,7 @@
 
 mod bench;
 mod check;
+mod counts;
 mod deny;
 mod e2e;
 mod etcd;
@@ -58,6 +59,12 @@ const VERBS: &[Verb] = &[
         line: "a benchmark suite; what follows its name goes to cargo bench",
         example: "cargo xtask bench own --bench hot_path",
         run: bench::run,
+    },
+    Verb {
+        name: "counts",
+        line: "instructions of the hot functions, against what they may take",
+        example: "cargo xtask counts --record",
+        run: counts::run,
     },
     Verb {
         name: "e2e",

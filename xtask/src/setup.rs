@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use anyhow::{Result, bail};
 
 use crate::usage::only;
-use crate::{etcd, tool};
+use crate::{counts, etcd, tool};
 
 /// A program that tests need and a Debian package that brings it.
 pub(crate) struct Need {
@@ -24,6 +24,7 @@ const NEEDS: &[Need] = &[
         package: "faketime",
         reason: "wall clocks that are set and stopped",
     },
+    counts::VALGRIND,
 ];
 
 /// Where Debian keeps the programs of a PostgreSQL server, away from the search path.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::stage::{Stage, run_all};
-use crate::{check, setup, tool, usage};
+use crate::{check, counts, setup, tool, usage};
 
 /// What a change may cost on two cores, from a clean checkout.
 const BUDGET: Duration = Duration::from_secs(25 * 60);
@@ -22,6 +22,7 @@ const STAGES: &[Stage] = &[
     Stage { name: "clocks", gate: false, run: clocks },
     Stage { name: "doctests", gate: false, run: doctests },
     Stage { name: "loom", gate: false, run: loom },
+    Stage { name: "counts", gate: false, run: counts::check },
 ];
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {

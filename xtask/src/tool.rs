@@ -1,6 +1,6 @@
 //! Other programs: started from the root of the tree, shown before they run, judged by their exit.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -33,11 +33,16 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// The built example `name`: beside this program, wherever the target directory is.
-pub(crate) fn example(name: &str) -> Result<Command> {
+/// The target directory, wherever it is: this program was built into `debug` there.
+pub(crate) fn target() -> Result<PathBuf> {
     let own = std::env::current_exe().context("the path of this program could not be read")?;
-    let folder = own.parent().unwrap_or(Path::new(".")).join("examples");
-    Ok(program(&folder.join(name).to_string_lossy()))
+    let folder = own.ancestors().nth(2).context("this program lies in no target directory")?;
+    Ok(folder.to_owned())
+}
+
+/// The built example `name`.
+pub(crate) fn example(name: &str) -> Result<Command> {
+    Ok(program(&target()?.join("debug/examples").join(name).to_string_lossy()))
 }
 
 /// Whether this is a run for others to rely on, with no one at the keyboard.
