@@ -47,7 +47,7 @@ pub use self::gate::Closed;
 use self::gate::{Gate, Lease};
 pub use self::local::Local;
 use self::marker::Marker;
-use self::mode::{Kind, MARKED, TICKING};
+use self::mode::{GUARDED, Kind, MARKED, TICKING};
 pub use self::page::ForkGuard;
 use self::page::{Fields, Page};
 use self::span::Span;
@@ -194,6 +194,7 @@ impl Generator {
         match self.draw() {
             Draw::Id(id) => Ok(id),
             Draw::Cold(drawn) => self.next_cold(drawn, self.max_wait),
+            Draw::Guarded(mode) => self.next_guarded(mode, self.max_wait),
         }
     }
 
@@ -207,6 +208,7 @@ impl Generator {
         match self.draw() {
             Draw::Id(id) => Ok(id),
             Draw::Cold(drawn) => self.next_cold(drawn, Duration::ZERO),
+            Draw::Guarded(mode) => self.next_guarded(mode, Duration::ZERO),
         }
     }
 
@@ -267,6 +269,25 @@ impl Generator {
     fn draw(&self) -> Draw {
         let page: &Fields = &self.page;
         let mode = page.mode();
+        if mode & GUARDED != 0 {
+            return Draw::Guarded(mode);
+        }
+        self.draw_under(page, mode & TICKING)
+    }
+
+    /// The hot path under the guards that call something or look twice, apart from the others, so
+    /// that those save no registers for it.
+    #[inline(never)]
+    fn next_guarded(&self, mode: u64, max_wait: Duration) -> Result<Id, Refusal> {
+        match self.draw_under(&self.page, mode) {
+            Draw::Id(id) => Ok(id),
+            Draw::Cold(drawn) => self.next_cold(drawn, max_wait),
+            Draw::Guarded(_) => self.next_cold(None, max_wait),
+        }
+    }
+
+    #[inline(always)]
+    fn draw_under(&self, page: &Fields, mode: u64) -> Draw {
         let marker = if mode & MARKED == 0 { 0 } else { page.marker() };
         let Some(tick_start) = self.running(page, mode) else { return Draw::Cold(None) };
         // ORDERING: Relaxed; the word's own modification order alone makes values unique (1) and
@@ -335,4 +356,6 @@ enum Draw {
     Id(Id),
     /// Not on this path; with the value that was drawn from an open word, if one was.
     Cold(Option<u64>),
+    /// Nothing was looked at yet: this mode has a path of its own.
+    Guarded(u64),
 }

@@ -121,9 +121,9 @@ impl TextForm {
         let value = id.get();
         match self {
             TextForm::Decimal => decimal(value),
-            TextForm::Hex => fixed::<16, 8>(value, HEX, 16),
-            TextForm::Crockford => fixed::<32, 6>(value, CROCKFORD, 13),
-            TextForm::Base62 => fixed::<62, 5>(value, BASE62, 11),
+            TextForm::Hex => write_bits::<4, 16, 16>(value, HEX),
+            TextForm::Crockford => write_bits::<5, 13, 32>(value, CROCKFORD),
+            TextForm::Base62 => base62(value),
         }
     }
 
@@ -147,8 +147,8 @@ impl TextForm {
         }
         let value = match self {
             TextForm::Decimal => read::<10>(self, &DECIMAL_VALUES, text),
-            TextForm::Hex => read::<16>(self, &HEX_VALUES, text),
-            TextForm::Crockford => read::<32>(self, &CROCKFORD_VALUES, text),
+            TextForm::Hex => read_bits::<4, 16>(self, &HEX_VALUES, text),
+            TextForm::Crockford => read_bits::<5, 13>(self, &CROCKFORD_VALUES, text),
             TextForm::Base62 => read::<62>(self, &BASE62_VALUES, text),
         }?;
         if self == TextForm::Decimal && text.len() > 1 && text.starts_with('0') {
@@ -237,33 +237,70 @@ fn read<const BASE: u64>(form: TextForm, values: &Values, text: &str) -> Result<
     Ok(number)
 }
 
-/// The text of `value` in `length` digits.
-///
-/// A chunk of `CHUNK` digits fits 32 bits: the 64-bit number is divided once a chunk and not once a
-/// digit, and the digits of one chunk do not wait for those of another.
-fn fixed<const BASE: usize, const CHUNK: u32>(
-    mut value: u64,
+/// The number that `LENGTH` digits of `BITS` bits each say, from high to low. All are looked up
+/// before any is judged, so that no digit waits for another.
+fn read_bits<const BITS: u32, const LENGTH: usize>(
+    form: TextForm,
+    values: &Values,
+    text: &str,
+) -> Result<u64, TextError> {
+    let Some(bytes) = text.as_bytes().first_chunk::<LENGTH>() else {
+        return Err(TextError::Length { form, length: text.len() });
+    };
+    let (mut number, mut seen) = (0u64, 0u8);
+    for byte in bytes {
+        let value = values[usize::from(*byte)];
+        seen |= value;
+        number = number << BITS | u64::from(value);
+    }
+    // Every digit is below 64, so only `NO_DIGIT` sets the highest bit.
+    if seen >= 0x80 {
+        let position = bytes.iter().position(|byte| values[usize::from(*byte)] == NO_DIGIT);
+        return Err(TextError::Character { form, position: position.unwrap_or(0) });
+    }
+    // What the first digit has above the 63 bits of an id may have been shifted out.
+    let above = const { 63 - BITS as usize * (LENGTH - 1) };
+    if values[usize::from(bytes[0])] >> above != 0 {
+        return Err(TextError::TooLarge { form });
+    }
+    Ok(number)
+}
+
+/// The text of `value` in `LENGTH` digits of `BITS` bits each.
+#[expect(clippy::cast_possible_truncation, reason = "a length of at most 20, by the assertion")]
+fn write_bits<const BITS: u32, const LENGTH: usize, const BASE: usize>(
+    value: u64,
     digits: &[u8; BASE],
-    length: u8,
 ) -> IdText {
-    let chunk_values = const { (BASE as u64).pow(CHUNK) };
-    const { assert!((BASE as u64).pow(CHUNK) <= 1 << u32::BITS) };
-    #[expect(clippy::cast_possible_truncation, reason = "at most 2^32 by the assertion")]
-    let base = BASE as u32;
+    const { assert!(BASE == 1 << BITS && LENGTH <= ROOM) };
     let mut bytes = [b'0'; ROOM];
-    for chunk in bytes.rchunks_mut(CHUNK as usize) {
-        #[expect(clippy::cast_possible_truncation, reason = "less than 2^32 by the assertion")]
-        let mut low = (value % chunk_values) as u32;
-        value /= chunk_values;
+    for (place, byte) in (0..).zip(bytes[ROOM - LENGTH..].iter_mut().rev()) {
+        *byte = digits[(value >> (BITS * place)) as usize % BASE];
+    }
+    IdText { bytes, length: LENGTH as u8 }
+}
+
+/// The text of `value` in base 62.
+///
+/// A chunk of five digits fits 32 bits: the 64-bit number is divided once a chunk and not once a
+/// digit, and the digits of one chunk do not wait for those of another.
+fn base62(mut value: u64) -> IdText {
+    const CHUNK: usize = 5;
+    const VALUES: u64 = 62u64.pow(5);
+    let mut bytes = [b'0'; ROOM];
+    for chunk in bytes.rchunks_mut(CHUNK) {
+        #[expect(clippy::cast_possible_truncation, reason = "62^5 is less than 2^32")]
+        let mut low = (value % VALUES) as u32;
+        value /= VALUES;
         for byte in chunk.iter_mut().rev() {
-            *byte = digits[(low % base) as usize];
-            low /= base;
+            *byte = BASE62[(low % 62) as usize];
+            low /= 62;
         }
         if value == 0 {
             break;
         }
     }
-    IdText { bytes, length }
+    IdText { bytes, length: 11 }
 }
 
 /// The decimal text of `value`, two digits at a time.
@@ -320,8 +357,10 @@ impl IdText {
     /// The text.
     pub fn as_str(&self) -> &str {
         let (_, text) = self.bytes.split_at(ROOM.saturating_sub(usize::from(self.length)));
-        // Every byte is an ASCII digit of one of the forms, so this never falls back.
-        str::from_utf8(text).unwrap_or_default()
+        // SAFETY: every byte is one of an array made of `b'0'`, or was copied from a table of
+        // digits; both are ASCII, and nothing else makes an `IdText`. A check would take as long as
+        // writing the text.
+        unsafe { str::from_utf8_unchecked(text) }
     }
 }
 

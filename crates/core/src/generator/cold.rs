@@ -147,14 +147,14 @@ impl Generator {
     fn take_run(&self, asking: &mut Asking, ids: &mut [Id]) {
         let tick_end = self.shape.next_tick_start(asking.value);
         let run = asking.end.min(tick_end) - asking.value;
-        let run = usize::try_from(run).unwrap_or(0);
         // Values of one tick compose to neighbouring ids.
         let first = self.shape.compose(asking.value).get();
-        for (id, n) in ids.iter_mut().skip(asking.done).take(run).zip(0..) {
+        let later = ids.get_mut(asking.done..).unwrap_or_default();
+        for (n, id) in (0..run).zip(later) {
             *id = Id::new_unchecked(first + n);
         }
-        asking.done += run;
-        asking.value += run as u64;
+        asking.done += usize::try_from(run).unwrap_or(0);
+        asking.value += run;
     }
 
     /// Looks at the clock and moves the word to the running tick, reserving `n` values if the last

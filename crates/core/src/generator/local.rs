@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Generator;
-use super::mode::MARKED;
+use super::mode::{GUARDED, MARKED, TICKING};
 use super::page::Fields;
 use super::word::CLOSED;
 use crate::sync::Ordering;
@@ -29,8 +29,10 @@ const LARGEST: u64 = if cfg!(feature = "loom") { 2 } else { 64 };
 /// # Promise
 ///
 /// As the generator, with a weaker G2: ids of one handle ascend strictly; a call that begins after
-/// another handle's call returned gets an id of the same tick or of a later one, though in the same
-/// tick it may be smaller. Where order inside a tick matters, call the generator itself.
+/// a call elsewhere returned gets an id of the same tick or of a later one, and in the same tick it
+/// may be smaller. Under a ticker its tick may also lag behind by the ticker's latency. Where the
+/// order between threads matters, call the generator itself: its ids are above all that any handle
+/// had returned.
 ///
 /// # Cost
 ///
@@ -120,16 +122,27 @@ impl Local {
     /// The hot path.
     #[inline(always)]
     fn draw(&mut self) -> Option<Id> {
-        let generator = &*self.generator;
-        let page: &Fields = &generator.page;
-        let mode = page.mode();
-        let tick_start = generator.running(page, mode)?;
+        let mode = self.generator.page.mode();
+        if mode & GUARDED != 0 {
+            return self.draw_guarded(mode);
+        }
+        self.draw_under(mode & TICKING)
+    }
+
+    #[inline(never)]
+    fn draw_guarded(&mut self, mode: u64) -> Option<Id> {
+        self.draw_under(mode)
+    }
+
+    #[inline(always)]
+    fn draw_under(&mut self, mode: u64) -> Option<Id> {
+        let page: &Fields = &self.generator.page;
+        let tick_start = self.generator.running(page, mode)?;
         if self.next == self.end {
             self.refill(tick_start);
         }
-        let generator = &*self.generator;
-        let value = self.next;
-        // An empty block is refused by this too: its next value is none of this tick's.
+        let (generator, value) = (&*self.generator, self.next);
+        // The value of an empty block may pass the comparison, and is nobody's yet.
         if value.wrapping_sub(tick_start) > generator.shape.last || value == self.end {
             return None;
         }

@@ -12,6 +12,9 @@ pub(super) const TICKING: u64 = 1 << 1;
 /// Set if there is a marker of restored machines to compare.
 pub(super) const MARKED: u64 = 1 << 2;
 
+/// The guards that are rarer, and cost a call or a second look.
+pub(super) const GUARDED: u64 = CLOCK | MARKED;
+
 /// The two kinds of gauge; each has its own unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
