@@ -81,7 +81,7 @@ fn snowid_try() -> impl Fill<u64> {
 
 /// What a library without batches has instead.
 fn one_by_one(mut next: impl FnMut() -> u64) -> impl Fill<u64> {
-    move |ids, _| burst(ids, &mut next)
+    move |ids, _| _ = burst(ids, None, &mut next)
 }
 
 impl Value for SnowflakeId {

@@ -255,17 +255,13 @@ impl<T: Value + 'static, F: FnMut() -> T + 'static> Single<T, F> {
 
     /// Issues over some ticks; how many ids came in how many nanoseconds.
     fn sustain(&mut self, ticks: u64) -> (usize, u64) {
-        let stamp = self.about.stamp;
-        let first = (self.next)();
-        self.out[0] = first;
-        let mut count = 1;
-        // To the first id of a tick.
-        while count < self.out.len() && stamp.tick(self.out[count - 1]) == stamp.tick(first) {
-            self.out[count] = (self.next)();
-            count += 1;
-        }
-        let (before, end) = (count, stamp.tick(self.out[count - 1]) + ticks);
-        let ns = timed(|| count += fill_ticks(&mut self.out[before..], stamp, end, &mut self.next));
+        let (stamp, next) = (self.about.stamp, &mut self.next);
+        burst(&mut self.out[..1], None, next);
+        let following = stamp.tick(self.out[0]) + 1;
+        let before = 1 + burst(&mut self.out[1..], Some((stamp, following)), next);
+        let end = stamp.tick(self.out[before - 1]) + ticks;
+        let mut count = before;
+        let ns = timed(|| count += burst(&mut self.out[before..], Some((stamp, end)), next));
         self.keep(count);
         (count - before, ns)
     }
@@ -278,7 +274,7 @@ impl<T: Value + 'static, F: FnMut() -> T + 'static> Lane for Single<T, F> {
                 let mut ns = 0;
                 for _ in 0..bursts {
                     (0..apart_ms).for_each(|_| pace());
-                    ns += timed(|| burst(&mut self.out, &mut self.next));
+                    ns += timed(|| _ = burst(&mut self.out, None, &mut self.next));
                     self.keep(ids);
                 }
                 ns as f64 / (ids * bursts) as f64
@@ -299,20 +295,14 @@ impl<T: Value + 'static, F: FnMut() -> T + 'static> Lane for Single<T, F> {
     }
 }
 
-/// What is timed: one copy of this for each contender, so that all are inlined alike.
+/// What is timed, up to the first id of a tick if one is named; how many ids that were.
+///
+/// There is one copy of this for each contender, and the only call of `next` is in it: so the
+/// compiler has the same reason to inline each of them.
 #[inline(never)]
-pub(crate) fn burst<T: Value>(out: &mut [T], next: &mut impl FnMut() -> T) {
-    for slot in out {
-        *slot = black_box(next());
-    }
-}
-
-/// As [`burst`], up to the first id of tick `end`.
-#[inline(never)]
-fn fill_ticks<T: Value>(
+pub(crate) fn burst<T: Value>(
     out: &mut [T],
-    stamp: Stamp,
-    end: u64,
+    up_to: Option<(Stamp, u64)>,
     next: &mut impl FnMut() -> T,
 ) -> usize {
     let mut count = 0;
@@ -320,7 +310,9 @@ fn fill_ticks<T: Value>(
         let id = black_box(next());
         *slot = id;
         count += 1;
-        if stamp.tick(id) >= end {
+        if let Some((stamp, end)) = up_to
+            && stamp.tick(id) >= end
+        {
             break;
         }
     }

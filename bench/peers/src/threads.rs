@@ -117,7 +117,7 @@ impl<T: Value, F: FnMut() -> T + Send> Lane for Threads<T, F> {
                             std::hint::spin_loop();
                         }
                         let began_ns = os::boot_ns();
-                        burst(out, next);
+                        burst(out, None, next);
                         (began_ns, os::boot_ns())
                     })
                 })
