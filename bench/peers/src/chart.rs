@@ -6,7 +6,7 @@ use crate::row::Table;
 
 const WIDTH: f64 = 960.0;
 /// Where bars begin and where they end.
-const LEFT: f64 = 236.0;
+const LEFT: f64 = 244.0;
 const RIGHT: f64 = 880.0;
 const LINE: f64 = 19.0;
 /// The ends of the scale, in nanoseconds.
@@ -83,6 +83,6 @@ fn text(out: &mut String, x: f64, y: f64, anchor: &str, weight: &str, what: &str
     let _ = writeln!(
         out,
         "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" font-weight=\"{weight}\" \
-         fill=\"{INK}\">{what}</text>"
+         fill=\"{INK}\" stroke=\"#fff\" stroke-width=\"3\" paint-order=\"stroke\">{what}</text>"
     );
 }

@@ -42,10 +42,11 @@ impl About {
 
     /// As [`name`](Self::name), with the version of what is not ours.
     pub(crate) fn named(&self) -> String {
-        if self.is_ours() {
-            return format!("Snowlease {}", self.how);
+        match self.version() {
+            _ if self.is_ours() => format!("Snowlease {}", self.how),
+            Some(version) => format!("{} {version} {}", self.package, self.how),
+            None => self.name(),
         }
-        format!("{} {} {}", self.package, self.version(), self.how)
     }
 
     /// Whether it is what this project makes.
@@ -53,12 +54,12 @@ impl About {
         self.package == "snowlease"
     }
 
-    /// The version that was built.
-    pub(crate) fn version(&self) -> &'static str {
+    /// The version that was built; the standard library has none here.
+    pub(crate) fn version(&self) -> Option<&'static str> {
         let package = if self.is_ours() { "snowlease-core" } else { self.package };
         let named = format!("name = \"{package}\"\nversion = \"");
-        let version = LOCK.split_once(&named).and_then(|(_, rest)| rest.split_once('"'));
-        version.map_or("?", |(version, _)| version)
+        let (_, rest) = LOCK.split_once(&named)?;
+        rest.split_once('"').map(|(version, _)| version)
     }
 }
 
@@ -317,4 +318,39 @@ pub(crate) fn burst<T: Value>(
         }
     }
     count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peers::about;
+
+    #[test]
+    fn repeats_of_a_peer_are_counted_and_said() {
+        let peer = about("ferroid", "basic", Time::Thread, 0);
+        let (count, repeats) = judge(&peer, &mut [4_u64, 1, 4, 4], true);
+        assert_eq!((count, repeats), (4, 2));
+        let proof = Proof::Ids { count, repeats, ahead_ms: 20, last_ms: 0 };
+        assert_eq!(proof.to_string(), "2 REPEATS");
+        let proof = Proof::Ids { count, repeats: 0, ahead_ms: 20, last_ms: 0 };
+        assert_eq!(proof.to_string(), "distinct, 20 ms ahead");
+    }
+
+    #[test]
+    #[should_panic(expected = "ids repeat or fall")]
+    fn an_id_of_ours_out_of_order_ends_the_run() {
+        judge(&about("snowlease", "counter", Time::EachCall, 0), &mut [2_u64, 1], true);
+    }
+
+    #[test]
+    #[should_panic(expected = "ids repeat or fall")]
+    fn a_repeat_of_ours_between_threads_ends_the_run() {
+        judge(&about("snowlease", "counter", Time::EachCall, 0), &mut [2_u64, 1, 2], false);
+    }
+
+    #[test]
+    fn the_versions_are_those_that_were_built() {
+        assert!(about("ferroid", "basic", Time::Thread, 0).version().unwrap().starts_with("2."));
+        assert_eq!(about("std", "parse", Time::None, 0).version(), None);
+    }
 }

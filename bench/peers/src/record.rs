@@ -34,7 +34,7 @@ fn json(tables: &[Table], bars: &[Bar]) -> String {
                  \"ratio\": {:.3}",
                 table.setting,
                 about.name().trim(),
-                about.version(),
+                about.version().unwrap_or_default(),
                 table.unit,
                 row.median,
                 row.low,

@@ -33,8 +33,8 @@ pub(crate) fn shared() -> Table {
         both(peers::uuid_v7_shared()),
         both(peers::ulid_random()),
     ];
-    let title = "Two threads on one generator, 41/2/20 (snowid: 42/6/16)";
-    compare("two threads, shared", title, "ns/id, of both together", lanes)
+    let title = "Two threads on one generator, 41/2/20 (snowid: 42/6/16), both together";
+    compare("two threads, shared", title, "ns/id", lanes)
 }
 
 /// Two threads, a generator each, or a handle on one.
@@ -58,8 +58,8 @@ pub(crate) fn each_its_own() -> Table {
         two(peers::uuid_v7(), peers::uuid_v7()),
         two(peers::ulid_ordered(), peers::ulid_ordered()),
     ];
-    let title = "Two threads, a generator each (ours: a handle each), 41/2/20 (snowid: 42/6/16)";
-    compare("two threads, each its own", title, "ns/id, of both together", lanes)
+    let title = "Two threads, a generator each (ours: a handle each), 41/2/20, both together";
+    compare("two threads, each its own", title, "ns/id", lanes)
 }
 
 /// Both threads use one.
