@@ -16,6 +16,7 @@
 
 mod bars;
 mod batches;
+mod busy;
 mod chart;
 mod contender;
 mod peers;
@@ -27,6 +28,7 @@ mod threads;
 
 use snowlease_bench::{Stolen, counter_is_used};
 
+use crate::busy::Busy;
 use crate::row::Table;
 
 /// Rounds of each contender in each setting.
@@ -39,7 +41,7 @@ const ROUNDS: usize = 21;
 ///
 /// If Snowlease repeats an id, or issues one out of order.
 pub fn run() {
-    let stolen = Stolen::watch();
+    let (stolen, busy) = (Stolen::watch(), Busy::watch());
     println!("{ROUNDS} interleaved rounds; median [middle half] of the nanoseconds an id takes");
     println!("ratio: how many times the first line of the table");
     println!("clock: a reading in each call, a thread's (it publishes the time), or none");
@@ -69,5 +71,6 @@ pub fn run() {
     println!();
     bars.iter().for_each(|bar| println!("{bar}"));
     println!("{}", stolen.line());
+    println!("{}", busy.line());
     record::write(&tables, &bars);
 }
