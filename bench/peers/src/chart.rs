@@ -42,7 +42,8 @@ pub(crate) fn draw(tables: &[Table]) -> String {
             let (top, width, height) = (y - 11.0, end - LEFT, LINE - 5.0);
             let _ = writeln!(
                 body,
-                r#"<rect x="{LEFT}" y="{top}" width="{width:.1}" height="{height}" fill="{colour}"/>"#
+                "<rect x=\"{LEFT}\" y=\"{top}\" width=\"{width:.1}\" height=\"{height}\" \
+                 fill=\"{colour}\"/>"
             );
             text(&mut body, end + 6.0, y, "start", weight, &format!("{:.2}", row.median));
             y += LINE;
