@@ -41,7 +41,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-pub use self::cold::Asking;
+pub use self::cold::{Asked, Asking};
 use self::counters::Counters;
 pub use self::gate::Closed;
 use self::gate::{Gate, Lease};

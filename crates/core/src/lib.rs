@@ -23,7 +23,7 @@ mod window;
 
 pub use clock::{Clock, Gauge, Moment, Pause};
 pub use format::{Format, FormatError};
-pub use generator::{Asking, Closed, ForkGuard, Generator, Local, Ticked};
+pub use generator::{Asked, Asking, Closed, ForkGuard, Generator, Local, Ticked};
 pub use id::{Id, IdError, IdParts};
 pub use layout::{Layout, LayoutError};
 pub use preset::Preset;

@@ -9,6 +9,8 @@
 //! the shell that runs the machine on a thread of its own. The invariants I1 to I6 cited here are
 //! listed in `docs/guarantees.md`.
 
+mod alarm;
+pub mod asking;
 pub mod cell;
 pub mod gate;
 pub mod guard;

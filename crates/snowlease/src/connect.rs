@@ -347,6 +347,9 @@ pub enum ConnectError {
     /// The name or region given is no label.
     #[error(transparent)]
     Holder(#[from] HolderError),
+    /// A pool of no members was asked for. Ask for one at least.
+    #[error("a pool needs at least one member")]
+    Members,
     /// The system gave no thread. Free some and try again.
     #[error("the system gives no thread: {0}")]
     Thread(std::io::Error),

@@ -7,8 +7,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use snowlease_core::{Format, Generator, Id, Refusal};
-use snowlease_lease::{Keeper, LeaseStore, NotReady, NotReleased, Outage, Status, StoreStatus};
+use snowlease_lease::{
+    Keeper, LeaseStore, NotReady, NotReleased, Outage, Status, StoreStatus, asking,
+};
 
+use crate::LocalIds;
 use crate::offload::Offload;
 use crate::own::Own;
 
@@ -38,6 +41,9 @@ pub struct Ids {
 }
 
 impl Ids {
+    /// The largest batch of any format, a million ids.
+    pub const MAX_BATCH: usize = Generator::MAX_BATCH;
+
     pub(crate) fn new(keeper: Keeper, store: Arc<dyn LeaseStore>) -> Ids {
         let generator = Arc::clone(keeper.generator());
         Ids { generator, keeper: Own::new(Arc::new(keeper)), store }
@@ -86,6 +92,49 @@ impl Ids {
     /// As [`next_ids`](Ids::next_ids); what is in `ids` then are no ids to use.
     pub fn next_ids_into(&self, ids: &mut [Id]) -> Result<(), Refusal> {
         self.generator.next_ids_into(ids)
+    }
+
+    /// Issues one id; inside a full tick the future waits, as long as [`next_id`](Ids::next_id)
+    /// would, and the executor's thread does not. Under any executor.
+    ///
+    /// Dropped while it waits, it leaves a gap and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// As [`next_id`](Ids::next_id).
+    ///
+    /// # Cost
+    ///
+    /// As [`next_id`](Ids::next_id) if there is an id. While somebody waits, a thread of the
+    /// process is awake for the last millisecond before the next tick.
+    pub async fn next_id_async(&self) -> Result<Id, Refusal> {
+        asking::next_id(&self.generator).await
+    }
+
+    /// Issues exactly `n` ids as [`next_ids`](Ids::next_ids) does, and never blocks the executor.
+    ///
+    /// # Errors
+    ///
+    /// As [`next_ids`](Ids::next_ids).
+    pub async fn next_ids_async(&self, n: usize) -> Result<Vec<Id>, Refusal> {
+        let mut ids = vec![Id::MIN; n.min(Ids::MAX_BATCH + 1)];
+        self.next_ids_into_async(&mut ids).await?;
+        Ok(ids)
+    }
+
+    /// Fills `ids` as [`next_ids_into`](Ids::next_ids_into) does, and never blocks the executor.
+    /// Dropped before it is done it leaves a gap, and what is in `ids` are no ids to use.
+    ///
+    /// # Errors
+    ///
+    /// As [`next_ids_into`](Ids::next_ids_into).
+    pub async fn next_ids_into_async(&self, ids: &mut [Id]) -> Result<(), Refusal> {
+        asking::next_ids_into(&self.generator, ids).await
+    }
+
+    /// A handle for one thread, the fastest way to single ids: see [`LocalIds`].
+    pub fn local(&self) -> LocalIds {
+        LocalIds::new(self.generator.local(), self.clone())
     }
 
     /// The format of the ids: how to read them.

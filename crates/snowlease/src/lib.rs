@@ -25,8 +25,10 @@
 
 mod connect;
 mod ids;
+mod local;
 mod offload;
 mod own;
+mod pool;
 mod store;
 
 pub use snowlease_core::{
@@ -41,6 +43,8 @@ pub use snowlease_lease::{
 
 pub use connect::{ConnectError, Connector};
 pub use ids::Ids;
+pub use local::LocalIds;
+pub use pool::Pool;
 
 /// Connects to a store and waits until ids can be issued, without blocking the executor.
 ///

@@ -6,9 +6,10 @@
 
 use std::time::Duration;
 
-use super::Generator;
 use super::mode::{Kind, TICKING};
+use super::page::Fields;
 use super::word::{CLOSED, SWITCHING};
+use super::{Draw, Generator};
 use crate::clock::{Pause, nanos};
 use crate::sync::{self, Ordering};
 use crate::{Id, Moment, Refusal, Tick, TickError, wait};
@@ -45,8 +46,10 @@ enum Place {
     Gone,
 }
 
-/// A call on the cold path: how far it has come. Dropped before it is done, what it reserved
+/// A call that is under way: how far it has come. Dropped before it is done, what it reserved
 /// becomes a gap.
+///
+/// Made by [`Generator::ask`] and [`Generator::ask_one`], for callers that may not block.
 #[derive(Debug)]
 pub struct Asking {
     /// What is drawn or reserved for it, and not yet issued: `value..end`.
@@ -59,14 +62,41 @@ pub struct Asking {
     give_up_ns: Option<u64>,
     /// The marker of restored machines at its first look.
     marker: Option<u64>,
+    /// What the boot clock read when it last had to wait, and how often in a row it read that.
+    waited_at_ns: u64,
+    stalled: u32,
 }
+
+/// After so many waits during which the clock did not move, it stands still.
+const STALLED_WAITS: u32 = 16;
 
 impl Asking {
     /// A call that waits for at most `max_wait`; `drawn` is a value already taken from the word.
     fn new(drawn: Option<u64>, max_wait: Duration) -> Asking {
         let (value, end) = drawn.map_or((0, 0), |value| (value, value + 1));
-        Asking { value, end, done: 0, max_wait, give_up_ns: None, marker: None }
+        Asking {
+            value,
+            end,
+            done: 0,
+            max_wait,
+            give_up_ns: None,
+            marker: None,
+            waited_at_ns: 0,
+            stalled: 0,
+        }
     }
+}
+
+/// What a call that is under way has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// All ids are there.
+    Done,
+    /// The rest is to be had from this reading of the boot clock on: ask again then.
+    Again {
+        /// The beginning of the tick that the next id lies in.
+        at_boot_ns: u64,
+    },
 }
 
 /// What a call that cannot go on waits for.
@@ -83,10 +113,65 @@ impl Generator {
     pub(super) fn next_cold(&self, drawn: Option<u64>, max_wait: Duration) -> Result<Id, Refusal> {
         let mut id = [Id::MIN];
         self.fill(&mut Asking::new(drawn, max_wait), &mut id)?;
+        self.wake_ticker();
+        Ok(id[0])
+    }
+
+    /// Batches read the clock themselves and need no ticker.
+    fn wake_ticker(&self) {
         if let Some(ticking) = &self.ticking {
             ticking.wake();
         }
-        Ok(id[0])
+    }
+
+    /// Begins a call for `n` ids that never blocks: see [`answer`](Self::answer).
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::BatchSize`] as [`next_ids`](Self::next_ids).
+    pub fn ask(&self, n: usize) -> Result<Asking, Refusal> {
+        self.check_batch(n)?;
+        Ok(self.asking(n))
+    }
+
+    /// One id if it is to be had at once, at the cost of [`next_id`](Self::next_id); else a call
+    /// for one that never blocks: see [`answer`](Self::answer).
+    #[inline]
+    pub fn ask_one(&self) -> Result<Id, Asking> {
+        let page: &Fields = &self.page;
+        match self.draw_under(page, page.mode()) {
+            Draw::Id(id) => Ok(id),
+            Draw::Cold(drawn) => Err(Asking::new(drawn, self.max_wait)),
+            Draw::Guarded(_) => Err(Asking::new(None, self.max_wait)),
+        }
+    }
+
+    /// Goes on with a call as far as is possible now, and never blocks: fills `ids`, which are to
+    /// be the same at each call and as many as were asked for. What it has is strictly ascending,
+    /// and is to be used once all are there.
+    ///
+    /// # Errors
+    ///
+    /// As [`next_ids`](Self::next_ids): a call waits as long as that would, and places in the order
+    /// of callers are kept meanwhile. After a refusal, ask anew.
+    ///
+    /// # Cost
+    ///
+    /// A reading of the clock, and the filling of what there is.
+    pub fn answer(&self, asking: &mut Asking, ids: &mut [Id]) -> Result<Asked, Refusal> {
+        let Some(wait) = self.step(asking, ids)? else {
+            if ids.len() == 1 {
+                self.wake_ticker();
+            }
+            return Ok(Asked::Done);
+        };
+        if asking.stalled >= STALLED_WAITS {
+            let refusal = Refusal::ClockStalled { waited: asking.max_wait };
+            self.counters.refused(refusal);
+            return Err(refusal);
+        }
+        self.counters.waited();
+        Ok(Asked::Again { at_boot_ns: wait.until_boot_ns })
     }
 
     /// A call for `n` ids. It waits for its own further ticks as well as behind others.
@@ -132,8 +217,9 @@ impl Generator {
             match self.place(asking.value, turn.tick_start) {
                 Place::Now => self.take_run(asking, ids),
                 Place::Ahead(ticks) => return self.wait_for(asking, ticks, &turn).map(Some),
-                // What is left of the reservation becomes a gap; the rest is reserved anew.
-                Place::Gone => asking.end = asking.value,
+                // What was missed becomes a gap, and as much is reserved anew once the rest is
+                // issued.
+                Place::Gone => self.miss(asking, turn.tick_start),
             }
         }
         // Of all the values, not of the last ones only: a marker never comes back.
@@ -141,6 +227,19 @@ impl Generator {
             return Err(Refusal::Restored);
         }
         Ok(None)
+    }
+
+    /// Gives up what the call had reserved in ticks that have passed, and all of it if the lease is
+    /// another one. It may wait for as many ticks more as that fills.
+    fn miss(&self, asking: &mut Asking, tick_start: u64) {
+        let same_lease =
+            self.shape.generator_id(asking.value) == self.shape.generator_id(tick_start);
+        let next = if same_lease { tick_start.min(asking.end) } else { asking.end };
+        let ticks = (next - asking.value) / self.shape.cap;
+        asking.value = next;
+        if let Some(give_up_ns) = &mut asking.give_up_ns {
+            *give_up_ns = give_up_ns.saturating_add(ticks.saturating_mul(self.span.tick_ns));
+        }
     }
 
     /// Issues what is reserved in the running tick.
@@ -322,6 +421,9 @@ impl Generator {
         if until_boot_ns > give_up_ns {
             return Err(Refusal::TickFull { retry_after: wait });
         }
+        let stalled = asking.waited_at_ns == seen.boot_ns;
+        asking.stalled = if stalled { asking.stalled + 1 } else { 0 };
+        asking.waited_at_ns = seen.boot_ns;
         Ok(Wait { until_boot_ns, value: asking.value, marker: turn.marker })
     }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
 
+mod asking;
 mod batches;
 mod gauge;
 mod local;
@@ -298,6 +299,7 @@ enum Op {
     TryNext,
     Batch(usize),
     Local { handle: usize, calls: usize },
+    Ask { n: usize, drop: bool },
     Advance(u64),
     Step(i64),
     Extend(u64),
@@ -317,6 +319,7 @@ fn any_op() -> impl Strategy<Value = Op> {
         8 => Just(Op::TryNext),
         4 => (1usize..40).prop_map(Op::Batch),
         6 => (0usize..2, 1usize..9).prop_map(|(handle, calls)| Op::Local { handle, calls }),
+        2 => (1usize..20, any::<bool>()).prop_map(|(n, drop)| Op::Ask { n, drop }),
         6 => (0u64..2_500_000).prop_map(Op::Advance),
         2 => (-5i64..5).prop_map(Op::Step),
         2 => (1u64..50).prop_map(Op::Extend),
@@ -385,6 +388,17 @@ fn unique_ascending_and_inside(
             Op::Local { handle, calls } => {
                 ids.extend((0..calls).filter_map(|_| locals[handle].try_next_id().ok()));
                 by_local = Some(handle);
+            }
+            Op::Ask { n, drop } => {
+                let (mut asked, mut asking) = (vec![Id::MIN; n], generator.ask(n).unwrap());
+                let mut answer = generator.answer(&mut asking, &mut asked);
+                while let (false, Ok(Asked::Again { at_boot_ns })) = (drop, &answer) {
+                    clock.advance_ns(at_boot_ns.saturating_sub(clock.boot_ns()));
+                    answer = generator.answer(&mut asking, &mut asked);
+                }
+                if answer == Ok(Asked::Done) {
+                    ids = asked;
+                }
             }
             Op::Advance(ns) => clock.advance_ns(ns),
             Op::Step(ms) => {

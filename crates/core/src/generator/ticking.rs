@@ -67,6 +67,12 @@ impl Ticking {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn is_resting(&self) -> bool {
+        // ORDERING: Relaxed; for a test on one thread.
+        self.resting.load(Ordering::Relaxed) == 1
+    }
+
     fn pace(&self) -> MutexGuard<'_, Pace> {
         self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -10,3 +10,4 @@ mod memory;
 mod processes;
 mod served;
 mod sqlite;
+mod unblocked;

@@ -1,0 +1,195 @@
+//! Several leased generator ids in one process, for one that needs more ids than one of them gives.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use snowlease_core::{Id, Refusal};
+use snowlease_lease::NotReleased;
+
+use crate::{ConnectError, Connector, Ids};
+
+/// Issues ids from several connections, each with a generator id of its own: as many times the ids
+/// of a tick, and threads that do not wait for each other's. Made by [`Connector::connect_pool`].
+///
+/// Cloning gives another handle on the same connections.
+///
+/// # Promise
+///
+/// Ids are unique as those of [`Ids`] (G1), and each lies within the bound of order (G3). Between
+/// calls there is no order finer than that: two members have two clocks, and in one tick the
+/// generator id decides. Ids of one batch ascend.
+///
+/// A member that is refused ids, its tick being full or its lease lost, is passed over while
+/// another one has some.
+///
+/// # Example
+///
+/// ```
+/// let pool = snowlease::Connector::new("memory:events").connect_pool_blocking(2)?;
+/// let (id, many) = (pool.next_id()?, pool.next_ids(1000)?);
+/// assert!(!many.contains(&id));
+/// pool.shutdown_blocking()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Pool {
+    members: Arc<[Ids]>,
+}
+
+/// Threads are spread over members in the order in which they first ask.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    // ORDERING: Relaxed; a number of its own for each thread.
+    static THREAD: usize = THREADS.fetch_add(1, Ordering::Relaxed);
+}
+
+impl Connector {
+    /// Makes `members` connections with these settings, blocking until all can issue ids. Each
+    /// leases a generator id: a fleet needs that many times as many.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect_blocking`](Connector::connect_blocking); what was connected by then is given
+    /// back. [`ConnectError::Members`] for none.
+    pub fn connect_pool_blocking(self, members: usize) -> Result<Pool, ConnectError> {
+        if members == 0 {
+            return Err(ConnectError::Members);
+        }
+        let members = (0..members).map(|_| self.clone().connect_blocking());
+        Ok(Pool { members: members.collect::<Result<_, _>>()? })
+    }
+
+    /// As [`connect_pool_blocking`](Connector::connect_pool_blocking), without blocking the
+    /// executor.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect_pool_blocking`](Connector::connect_pool_blocking).
+    pub async fn connect_pool(self, members: usize) -> Result<Pool, ConnectError> {
+        if members == 0 {
+            return Err(ConnectError::Members);
+        }
+        let mut connected = Vec::new();
+        for _ in 0..members {
+            connected.push(self.clone().connect().await?);
+        }
+        Ok(Pool { members: connected.into() })
+    }
+}
+
+impl Pool {
+    /// Issues one id; if every member's tick is full it waits for one, as [`Ids::next_id`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ids::next_id`]: no member has an id now.
+    #[inline]
+    pub fn next_id(&self) -> Result<Id, Refusal> {
+        self.tried().or_else(|(member, _)| member.next_id())
+    }
+
+    /// Issues one id and never waits.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ids::try_next_id`]: no member has an id now.
+    #[inline]
+    pub fn try_next_id(&self) -> Result<Id, Refusal> {
+        self.tried().map_err(|(_, refusal)| refusal)
+    }
+
+    /// Issues one id without blocking an executor: see [`Ids::next_id_async`].
+    ///
+    /// # Errors
+    ///
+    /// As [`next_id`](Pool::next_id).
+    pub async fn next_id_async(&self) -> Result<Id, Refusal> {
+        match self.tried() {
+            Ok(id) => Ok(id),
+            Err((member, _)) => member.next_id_async().await,
+        }
+    }
+
+    /// Issues exactly `n` ids of one member, strictly ascending, or none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ids::next_ids`].
+    pub fn next_ids(&self, n: usize) -> Result<Vec<Id>, Refusal> {
+        let mut ids = vec![Id::MIN; n.min(Ids::MAX_BATCH + 1)];
+        self.next_ids_into(&mut ids)?;
+        Ok(ids)
+    }
+
+    /// Fills `ids` as [`next_ids`](Pool::next_ids) would, without allocating.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ids::next_ids_into`].
+    pub fn next_ids_into(&self, ids: &mut [Id]) -> Result<(), Refusal> {
+        let mut answer = Err(Refusal::NoLease);
+        for member in self.from_own() {
+            answer = member.next_ids_into(ids);
+            if matches!(answer, Ok(()) | Err(Refusal::BatchSize { .. })) {
+                break;
+            }
+        }
+        answer
+    }
+
+    /// One id of the first member that has one; else the member to wait for, and its refusal: one
+    /// whose tick is full, if there is any.
+    #[inline]
+    fn tried(&self) -> Result<Id, (&Ids, Refusal)> {
+        let mut best = None;
+        for member in self.from_own() {
+            match member.try_next_id() {
+                Ok(id) => return Ok(id),
+                Err(full @ Refusal::TickFull { .. }) => best = Some((member, full)),
+                Err(refusal) => best = best.or(Some((member, refusal))),
+            }
+        }
+        Err(best.unwrap_or((&self.members[0], Refusal::NoLease)))
+    }
+
+    /// All members, this thread's first.
+    #[inline]
+    fn from_own(&self) -> impl Iterator<Item = &Ids> {
+        // A thread that is ending has no number left.
+        let thread = THREAD.try_with(|thread| *thread).unwrap_or(0);
+        let (others, own) = self.members.split_at(thread % self.members.len());
+        own.iter().chain(others)
+    }
+
+    /// The connections, for their status and for handles of threads.
+    pub fn members(&self) -> &[Ids] {
+        &self.members
+    }
+
+    /// Stops issuing, for every handle, and gives all leases back.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ids::shutdown`], of the last member that was not released; all were asked.
+    pub async fn shutdown(self) -> Result<(), NotReleased> {
+        let mut answer = Ok(());
+        for member in self.members.iter() {
+            answer = member.clone().shutdown().await.and(answer);
+        }
+        answer
+    }
+
+    /// As [`shutdown`](Pool::shutdown), blocking.
+    ///
+    /// # Errors
+    ///
+    /// As [`shutdown`](Pool::shutdown).
+    pub fn shutdown_blocking(self) -> Result<(), NotReleased> {
+        let mut answer = Ok(());
+        for member in self.members.iter() {
+            answer = member.clone().shutdown_blocking().and(answer);
+        }
+        answer
+    }
+}
