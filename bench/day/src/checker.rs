@@ -56,28 +56,31 @@ impl Checker {
     ///
     /// The [`Fault`] of the first id that is wrong. Stop: the promise is broken.
     ///
-    /// Cost: about a nanosecond an id.
+    /// Cost: less than a nanosecond an id.
     pub fn check(&mut self, ids: &[Id], ticks: Ticks) -> Result<(), Fault> {
         let tick_shift = self.layout.generator_bits() + self.layout.sequence_bits();
         let own_mask = self.layout.max_generator_id() << self.layout.sequence_bits();
         let own = self.generator_id << self.layout.sequence_bits();
         let from = ticks.window.0.max(ticks.call.0).0;
         let until = ticks.window.1.0.min(ticks.call.1.0.saturating_add(1));
-        let length = until.saturating_sub(from);
-        let mut least = self.least;
-        let mut wrong = false;
-        // No branch for each id: every comparison is made, and asked about once.
+        let low = from << tick_shift;
+        let high = (until << tick_shift).wrapping_sub(1);
+        let (Some(first), Some(last)) = (ids.first(), ids.last()) else { return Ok(()) };
+        // Ids are below 2^63, so a difference of two has its highest bit set if the second is the
+        // larger. No branch for each id: what is wrong is collected, and asked about once.
+        let (mut foreign, mut below) = (0, first.get().wrapping_sub(self.least));
         for id in ids {
-            let value = id.get();
-            wrong |= value & own_mask != own;
-            wrong |= (value >> tick_shift).wrapping_sub(from) >= length;
-            wrong |= value < least;
-            least = value + 1; // an id is below 2^63
+            foreign |= (id.get() ^ own) & own_mask;
+            below |= id.get().wrapping_sub(low) | high.wrapping_sub(id.get());
         }
+        for (id, next) in ids.iter().zip(&ids[1..]) {
+            below |= next.get().wrapping_sub(id.get()).wrapping_sub(1);
+        }
+        let wrong = foreign != 0 || below >> 63 != 0 || until <= from;
         if wrong {
             return Err(self.first_fault(ids, ticks));
         }
-        self.least = least;
+        self.least = last.get() + 1;
         self.checked += ids.len() as u64;
         Ok(())
     }
