@@ -19,8 +19,8 @@ pub(crate) enum Key {
 /// What a row carries beside its key and its time.
 const BODY: &[u8; 64] = b"Sixty-four bytes of text stand for the rest of an ordinary row. ";
 
-/// How many rows have one reading of the clock as their time.
-const ROWS_A_READING: usize = 1_000;
+/// Ids are taken from the generator in batches of so many.
+const IDS: usize = 1_000;
 
 /// The year 2000, at which PostgreSQL's time begins, in Unix ms.
 const EPOCH_MS: i64 = 946_684_800_000;
@@ -75,6 +75,7 @@ pub(crate) struct Rows {
     key: Key,
     generator: Arc<Generator>,
     ids: Vec<Id>,
+    created_us: i64,
     bytes: Vec<u8>,
 }
 
@@ -82,8 +83,8 @@ impl Rows {
     /// Rows under this kind of key; Snowlease's are of a generator as it runs in production.
     pub(crate) fn under(key: Key) -> Rows {
         let generator = generator(Format::DEFAULT.layout(), Guard::Counter);
-        let ids = vec![Id::new(0).expect("an id"); ROWS_A_READING];
-        Rows { key, generator, ids, bytes: Vec::new() }
+        let ids = vec![Id::new(0).expect("an id"); IDS];
+        Rows { key, generator, ids, created_us: 0, bytes: Vec::new() }
     }
 
     /// The next rows, as one stream of COPY.
@@ -92,7 +93,7 @@ impl Rows {
         self.bytes.extend_from_slice(b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0");
         let mut left = rows;
         while left > 0 {
-            let rows = left.min(ROWS_A_READING);
+            let rows = left.min(IDS);
             self.some(rows);
             left -= rows;
         }
@@ -101,7 +102,7 @@ impl Rows {
     }
 
     fn some(&mut self, rows: usize) {
-        let created_us = (os::wall_ms() - EPOCH_MS) * 1_000;
+        let now_us = (os::wall_ms() - EPOCH_MS) * 1_000;
         if self.key == Key::Snowlease {
             self.generator.next_ids_into(&mut self.ids[..rows]).expect("ids");
         }
@@ -114,7 +115,10 @@ impl Rows {
                 Key::Uuid4 => field(&mut self.bytes, Uuid::new_v4().as_bytes()),
                 Key::Sequence => {}
             }
-            field(&mut self.bytes, &created_us.to_be_bytes());
+            // A time of its own, as a row has that is not made among thousands in a moment; an
+            // index on equal times would be much smaller.
+            self.created_us = now_us.max(self.created_us + 1);
+            field(&mut self.bytes, &self.created_us.to_be_bytes());
             field(&mut self.bytes, BODY);
         }
     }

@@ -99,7 +99,7 @@ pub(crate) fn table(loads: &[(Key, Vec<Load>)]) -> String {
     let first = &loads[0].1[0];
     let mut out = format!(
         "{} rows (key, time, 64 bytes of text) by binary COPY, {} in a transaction;\n\
-         {} rounds in changing order, each load from a CHECKPOINT on; median [all]\n\
+         {} rounds, the second in reverse order; each load from a CHECKPOINT on; median [all]\n\
          {:<10} {:>8} {:<17} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
         grouped(first.rows()),
         grouped(first.batch as f64),

@@ -13,10 +13,11 @@ impl Spread {
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Spread {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
-        let quarter = values.len() / 4;
+        let (half, quarter) = (values.len() / 2, values.len() / 4);
+        let other = values[values.len() - 1 - half];
         Spread {
             low: values[quarter],
-            median: values[values.len() / 2],
+            median: f64::midpoint(values[half], other),
             high: values[values.len() - 1 - quarter],
         }
     }
