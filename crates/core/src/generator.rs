@@ -236,6 +236,10 @@ impl Generator {
     /// As [`next_ids`](Self::next_ids).
     pub fn next_ids_into(&self, ids: &mut [Id]) -> Result<(), Refusal> {
         self.check_batch(ids.len())?;
+        if let Some(value) = self.draw_run(ids.len() as u64) {
+            self.write_run(value, ids);
+            return Ok(());
+        }
         self.fill(&mut self.asking(ids.len()), ids)
     }
 
@@ -307,6 +311,31 @@ impl Generator {
             return Draw::Cold(None);
         }
         Draw::Id(self.shape.compose(value))
+    }
+
+    /// The hot path of a batch: `n` values, all of the running tick, or nothing. Drawn by an
+    /// exchange, so that no more is taken than the tick has; if another call comes between, the
+    /// cold path serves it.
+    #[inline]
+    fn draw_run(&self, n: u64) -> Option<u64> {
+        let page: &Fields = &self.page;
+        let mode = page.mode();
+        let marker = if mode & MARKED == 0 { 0 } else { page.marker() };
+        let tick_start = self.running(page, mode)?;
+        // ORDERING: Relaxed, here and in the exchange, as in `draw_under`: all of the values lie
+        // in the tick that was acquired, as the exchange shows.
+        let value = self.word.0.load(Ordering::Relaxed);
+        let offset = value.wrapping_sub(tick_start);
+        if offset > self.shape.last || self.shape.cap - offset < n {
+            return None;
+        }
+        let exchanged =
+            self.word.0.compare_exchange(value, value + n, Ordering::Relaxed, Ordering::Relaxed);
+        exchanged.ok()?;
+        if offset + n == self.shape.cap {
+            page.park_if(tick_start);
+        }
+        (mode & MARKED == 0 || !self.marker.differs(marker)).then_some(value)
     }
 
     /// The first value of the published tick, if there is one and the guard says that it still

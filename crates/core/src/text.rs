@@ -138,23 +138,14 @@ impl TextForm {
     /// [`TextError::Empty`], [`TextError::Length`], [`TextError::Character`],
     /// [`TextError::LeadingZero`] or [`TextError::TooLarge`]: the text is no id in this form. It is
     /// mistyped, cut off or in another form; retrying does not help.
+    #[inline]
     pub fn decode(self, text: &str) -> Result<Id, TextError> {
-        if text.is_empty() {
-            return Err(TextError::Empty);
-        }
-        if self.length().is_some_and(|length| usize::from(length) != text.len()) {
-            return Err(TextError::Length { form: self, length: text.len() });
-        }
-        let value = match self {
-            TextForm::Decimal => read::<10>(self, &DECIMAL_VALUES, text),
+        match self {
+            TextForm::Decimal => read_decimal(text),
             TextForm::Hex => read_bits::<4, 16>(self, &HEX_VALUES, text),
             TextForm::Crockford => read_bits::<5, 13>(self, &CROCKFORD_VALUES, text),
-            TextForm::Base62 => read::<62>(self, &BASE62_VALUES, text),
-        }?;
-        if self == TextForm::Decimal && text.len() > 1 && text.starts_with('0') {
-            return Err(TextError::LeadingZero);
+            TextForm::Base62 => read_base62(text),
         }
-        Id::new(value).map_err(|_| TextError::TooLarge { form: self })
     }
 
     /// Reads an id in any form, and says in which.
@@ -221,6 +212,48 @@ impl TextForm {
     }
 }
 
+/// An id of decimal digits.
+fn read_decimal(text: &str) -> Result<Id, TextError> {
+    let form = TextForm::Decimal;
+    if text.is_empty() {
+        return Err(TextError::Empty);
+    }
+    let number = if text.len() <= 19 { read_few(text) } else { None };
+    // Something is wrong with it, or much: what, is found out digit by digit.
+    let number = number.map_or_else(|| read::<10>(form, &DECIMAL_VALUES, text), Ok)?;
+    if text.len() > 1 && text.starts_with('0') {
+        return Err(TextError::LeadingZero);
+    }
+    Id::new(number).map_err(|_| TextError::TooLarge { form })
+}
+
+/// The number that up to 19 decimal digits say, which cannot be too large.
+fn read_few(text: &str) -> Option<u64> {
+    let (mut number, mut wrong) = (0u64, false);
+    for byte in text.bytes() {
+        let digit = byte.wrapping_sub(b'0');
+        wrong |= digit > 9;
+        number = number.wrapping_mul(10).wrapping_add(u64::from(digit));
+    }
+    (!wrong).then_some(number)
+}
+
+fn read_base62(text: &str) -> Result<Id, TextError> {
+    let form = TextForm::Base62;
+    if text.len() != 11 {
+        return Err(wrong_length(form, text));
+    }
+    Id::new(read::<62>(form, &BASE62_VALUES, text)?).map_err(|_| TextError::TooLarge { form })
+}
+
+#[cold]
+fn wrong_length(form: TextForm, text: &str) -> TextError {
+    match text.len() {
+        0 => TextError::Empty,
+        length => TextError::Length { form, length },
+    }
+}
+
 /// The number that the digits of `text` say, from high to low.
 fn read<const BASE: u64>(form: TextForm, values: &Values, text: &str) -> Result<u64, TextError> {
     let mut number: u64 = 0;
@@ -237,15 +270,15 @@ fn read<const BASE: u64>(form: TextForm, values: &Values, text: &str) -> Result<
     Ok(number)
 }
 
-/// The number that `LENGTH` digits of `BITS` bits each say, from high to low. All are looked up
-/// before any is judged, so that no digit waits for another.
+/// The id that `LENGTH` digits of `BITS` bits each say, from high to low. All are looked up before
+/// any is judged, so that no digit waits for another.
 fn read_bits<const BITS: u32, const LENGTH: usize>(
     form: TextForm,
     values: &Values,
     text: &str,
-) -> Result<u64, TextError> {
-    let Some(bytes) = text.as_bytes().first_chunk::<LENGTH>() else {
-        return Err(TextError::Length { form, length: text.len() });
+) -> Result<Id, TextError> {
+    let Ok(bytes) = <&[u8; LENGTH]>::try_from(text.as_bytes()) else {
+        return Err(wrong_length(form, text));
     };
     let (mut number, mut seen) = (0u64, 0u8);
     for byte in bytes {
@@ -263,7 +296,7 @@ fn read_bits<const BITS: u32, const LENGTH: usize>(
     if values[usize::from(bytes[0])] >> above != 0 {
         return Err(TextError::TooLarge { form });
     }
-    Ok(number)
+    Ok(Id::new_unchecked(number))
 }
 
 /// The text of `value` in `LENGTH` digits of `BITS` bits each.
@@ -289,7 +322,6 @@ fn base62(mut value: u64) -> IdText {
     const VALUES: u64 = 62u64.pow(5);
     let mut bytes = [b'0'; ROOM];
     for chunk in bytes.rchunks_mut(CHUNK) {
-        #[expect(clippy::cast_possible_truncation, reason = "62^5 is less than 2^32")]
         let mut low = (value % VALUES) as u32;
         value /= VALUES;
         for byte in chunk.iter_mut().rev() {

@@ -13,6 +13,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use snowlease_core::{Id, Refusal, TextForm};
+use snowlease_lease::asking;
 use snowlease_wire::{Code, Ids, Problem};
 
 use crate::accept::{Wanted, negotiate};
@@ -145,20 +146,14 @@ async fn draw(shared: &Arc<Shared>, n: usize) -> Result<Vec<Id>, Failure> {
     if drawn == n {
         return Ok(ids);
     }
-    let permit = Arc::clone(&shared.waiters)
-        .try_acquire_owned()
+    let _permit = shared
+        .waiters
+        .try_acquire()
         .map_err(|_| overloaded("as many requests wait for ids as may"))?;
-    let generator = Arc::clone(&shared.parts.generator);
+    ids.resize(n, Id::MIN);
     // The rest is drawn from the same generator after what is here, so it is larger (G2).
-    let wait = move || {
-        let _permit = permit;
-        ids.resize(n, Id::MIN);
-        generator.next_ids_into(&mut ids[drawn..]).map(|()| ids)
-    };
-    match tokio::task::spawn_blocking(wait).await {
-        Ok(ids) => ids.map_err(refused),
-        Err(_) => Err(Failure::new(Code::Internal, "issuing failed: look at the service's log")),
-    }
+    asking::next_ids_into(&shared.parts.generator, &mut ids[drawn..]).await.map_err(refused)?;
+    Ok(ids)
 }
 
 /// The ids as the request wants them.

@@ -24,7 +24,7 @@ pub(crate) struct Shared {
     pub(crate) format: Format,
     pub(crate) metrics: Metrics,
     pub(crate) requests: Semaphore,
-    pub(crate) waiters: Arc<Semaphore>,
+    pub(crate) waiters: Semaphore,
     /// One at a time, so that scrapes of a store that hangs do not pile up.
     pub(crate) probes: Arc<Semaphore>,
     acquires: Coalescer<Acquire, Result<Grant, AcquireError>>,
@@ -47,7 +47,7 @@ impl Shared {
             format: parts.generator.format(),
             metrics: Metrics::new(),
             requests: Semaphore::new(limits.requests),
-            waiters: Arc::new(Semaphore::new(limits.waiters)),
+            waiters: Semaphore::new(limits.waiters),
             probes: Arc::new(Semaphore::new(1)),
             acquires: Coalescer::new(CALLS, |a, b| a.request_key == b.request_key),
             renewals: Coalescer::new(CALLS, |a, b| a.generator_id == b.generator_id),

@@ -129,7 +129,7 @@ impl Pool {
     /// As [`Ids::next_ids_into`].
     pub fn next_ids_into(&self, ids: &mut [Id]) -> Result<(), Refusal> {
         let mut answer = Err(Refusal::NoLease);
-        for member in self.from_own() {
+        for member in self.own_first() {
             answer = member.next_ids_into(ids);
             if matches!(answer, Ok(()) | Err(Refusal::BatchSize { .. })) {
                 break;
@@ -143,7 +143,7 @@ impl Pool {
     #[inline]
     fn tried(&self) -> Result<Id, (&Ids, Refusal)> {
         let mut best = None;
-        for member in self.from_own() {
+        for member in self.own_first() {
             match member.try_next_id() {
                 Ok(id) => return Ok(id),
                 Err(full @ Refusal::TickFull { .. }) => best = Some((member, full)),
@@ -155,7 +155,7 @@ impl Pool {
 
     /// All members, this thread's first.
     #[inline]
-    fn from_own(&self) -> impl Iterator<Item = &Ids> {
+    fn own_first(&self) -> impl Iterator<Item = &Ids> {
         // A thread that is ending has no number left.
         let thread = THREAD.try_with(|thread| *thread).unwrap_or(0);
         let (others, own) = self.members.split_at(thread % self.members.len());

@@ -136,6 +136,10 @@ impl Generator {
 
     /// One id if it is to be had at once, at the cost of [`next_id`](Self::next_id); else a call
     /// for one that never blocks: see [`answer`](Self::answer).
+    ///
+    /// # Errors
+    ///
+    /// [`Asking`] is no failure: go on with it.
     #[inline]
     pub fn ask_one(&self) -> Result<Id, Asking> {
         let page: &Fields = &self.page;
@@ -246,14 +250,19 @@ impl Generator {
     fn take_run(&self, asking: &mut Asking, ids: &mut [Id]) {
         let tick_end = self.shape.next_tick_start(asking.value);
         let run = asking.end.min(tick_end) - asking.value;
-        // Values of one tick compose to neighbouring ids.
-        let first = self.shape.compose(asking.value).get();
         let later = ids.get_mut(asking.done..).unwrap_or_default();
-        for (n, id) in (0..run).zip(later) {
+        let now = usize::try_from(run).unwrap_or(0).min(later.len());
+        self.write_run(asking.value, &mut later[..now]);
+        asking.done += now;
+        asking.value += now as u64;
+    }
+
+    /// Writes the ids of values of one tick, which are neighbours.
+    pub(super) fn write_run(&self, value: u64, ids: &mut [Id]) {
+        let first = self.shape.compose(value).get();
+        for (n, id) in (0..).zip(ids) {
             *id = Id::new_unchecked(first + n);
         }
-        asking.done += usize::try_from(run).unwrap_or(0);
-        asking.value += run;
     }
 
     /// Looks at the clock and moves the word to the running tick, reserving `n` values if the last

@@ -61,12 +61,15 @@ const LARGEST: u64 = if cfg!(feature = "loom") { 2 } else { 64 };
 /// `generator/models/local.rs`.
 #[derive(Debug)]
 pub struct Local {
-    /// What is left of the block: `next..end`.
+    /// What is left of the block in the tick that it was looked at in: `next..limit`.
     next: u64,
+    limit: u64,
+    /// The first value of that tick, and what turns its values into ids.
+    tick_start: u64,
+    to_id: u64,
+    /// The end of the block, which may lie in a later tick, and its size.
     end: u64,
-    /// The size of the block, and the tick it was drawn in.
     size: u64,
-    drawn_in: u64,
     /// The marker of the lease that the block was drawn under.
     marker: u64,
     generator: Arc<Generator>,
@@ -76,7 +79,8 @@ impl Generator {
     /// A handle for one thread: see [`Local`]. Costs nothing until it is used.
     pub fn local(self: &Arc<Generator>) -> Local {
         let generator = Arc::clone(self);
-        Local { next: 0, end: 0, size: 0, drawn_in: 0, marker: 0, generator }
+        let (next, limit, end, size) = (0, 0, 0, 0);
+        Local { next, limit, tick_start: 0, to_id: 0, end, size, marker: 0, generator }
     }
 }
 
@@ -102,7 +106,7 @@ impl Local {
     pub fn next_id(&mut self) -> Result<Id, Refusal> {
         match self.draw() {
             Some(id) => Ok(id),
-            None => self.next_cold(self.generator.max_wait),
+            None => self.next_waiting(),
         }
     }
 
@@ -115,50 +119,80 @@ impl Local {
     pub fn try_next_id(&mut self) -> Result<Id, Refusal> {
         match self.draw() {
             Some(id) => Ok(id),
-            None => self.next_cold(Duration::ZERO),
+            None => self.next_at_once(),
         }
     }
 
-    /// The hot path.
+    /// The hot path: a value of a block that was looked at in the tick that is running.
     #[inline(always)]
     fn draw(&mut self) -> Option<Id> {
-        let mode = self.generator.page.mode();
+        let page: &Fields = &self.generator.page;
+        let mode = page.mode();
         if mode & GUARDED != 0 {
-            return self.draw_guarded(mode);
+            return None;
         }
-        self.draw_under(mode & TICKING)
+        let tick_start = self.generator.running(page, mode & TICKING)?;
+        if tick_start != self.tick_start || self.next == self.limit {
+            return None;
+        }
+        Some(self.take())
+    }
+
+    #[inline(always)]
+    fn take(&mut self) -> Id {
+        let value = self.next;
+        self.next = value + 1;
+        // Values of one tick compose to neighbouring ids.
+        Id::new_unchecked(value.wrapping_add(self.to_id))
     }
 
     #[inline(never)]
-    fn draw_guarded(&mut self, mode: u64) -> Option<Id> {
-        self.draw_under(mode)
+    fn next_waiting(&mut self) -> Result<Id, Refusal> {
+        let max_wait = self.generator.max_wait;
+        self.draw_block().map_or_else(|| self.next_cold(max_wait), Ok)
     }
 
-    #[inline(always)]
-    fn draw_under(&mut self, mode: u64) -> Option<Id> {
-        let page: &Fields = &self.generator.page;
-        let tick_start = self.generator.running(page, mode)?;
+    #[inline(never)]
+    fn next_at_once(&mut self) -> Result<Id, Refusal> {
+        self.draw_block().map_or_else(|| self.next_cold(Duration::ZERO), Ok)
+    }
+
+    /// As `draw`, under any guard, with another block if there is none left, and for a block that
+    /// reaches into the running tick.
+    fn draw_block(&mut self) -> Option<Id> {
+        let generator = &*self.generator;
+        let mode = generator.page.mode();
+        let tick_start = generator.running(&generator.page, mode)?;
         if self.next == self.end {
             self.refill(tick_start);
         }
-        let (generator, value) = (&*self.generator, self.next);
-        // The value of an empty block may pass the comparison, and is nobody's yet.
-        if value.wrapping_sub(tick_start) > generator.shape.last || value == self.end {
+        self.look(tick_start);
+        if self.next == self.limit
+            || (mode & MARKED != 0 && self.generator.marker.differs(self.marker))
+        {
             return None;
         }
-        if mode & MARKED != 0 && generator.marker.differs(self.marker) {
-            return None;
-        }
-        self.next = value + 1;
-        Some(generator.shape.compose(value))
+        Some(self.take())
+    }
+
+    /// Takes up what the block has in this tick.
+    fn look(&mut self, tick_start: u64) {
+        let shape = &self.generator.shape;
+        self.tick_start = tick_start;
+        self.to_id = shape.compose(tick_start).get().wrapping_sub(tick_start);
+        self.limit = if self.next.wrapping_sub(tick_start) <= shape.last {
+            self.end.min(shape.next_tick_start(tick_start))
+        } else {
+            self.next
+        };
     }
 
     /// Draws a block, larger than the last one if that was of this tick too. Nothing is drawn from
     /// a closed word.
-    #[inline(never)]
     fn refill(&mut self, tick_start: u64) {
         let generator = &*self.generator;
-        let size = if self.drawn_in == tick_start { (self.size * 2).clamp(1, LARGEST) } else { 1 };
+        let again = self.tick_start == tick_start;
+        let size = if again { (self.size * 2).clamp(1, LARGEST) } else { 1 };
         let marker = generator.page.marker();
         // ORDERING: Relaxed, as in `Generator::draw`; modelled by `loom_local_*`.
         let value = generator.word.0.fetch_add(size, Ordering::Relaxed);
@@ -168,7 +202,7 @@ impl Local {
         }
         if value & CLOSED == 0 {
             (self.next, self.end) = (value, value + size);
-            (self.size, self.drawn_in, self.marker) = (size, tick_start, marker);
+            (self.size, self.marker) = (size, marker);
         }
     }
 
@@ -181,9 +215,10 @@ impl Local {
         let id = generator.next_cold(drawn, max_wait)?;
         if drawn.is_some_and(|value| generator.shape.compose(value) == id) {
             self.next += 1;
+            self.limit = self.limit.max(self.next);
         } else {
             // What the block holds is below what was drawn since.
-            self.next = self.end;
+            (self.next, self.limit) = (self.end, self.end);
         }
         Ok(id)
     }

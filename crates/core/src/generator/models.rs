@@ -285,3 +285,28 @@ fn loom_batch_beside_issue_and_close() {
         assert_distinct(ids);
     });
 }
+
+#[test]
+fn loom_batch_in_a_published_tick_beside_issue_and_close() {
+    model(|| {
+        let (clock, generator) = generator(tiny(), 100);
+        generator.open(window(tiny(), 5, 0, 200), u64::MAX).unwrap();
+        let mut ids = take(&generator, 1); // publishes the tick
+        let generator = Arc::new(generator);
+        let batch = {
+            let generator = Arc::clone(&generator);
+            thread::spawn(move || generator.next_ids(2).unwrap_or_default())
+        };
+        let single = take(&generator, 1);
+        let unused_from = generator.close().unwrap().unused_from;
+        clock.advance_ms(1);
+        let next = Generator::new(tiny(), clock);
+        next.open(window(tiny(), 5, unused_from.0, 200), u64::MAX).unwrap();
+        ids.extend(take(&next, 1));
+        ids.extend(single);
+        let batch = batch.join().unwrap();
+        assert!(batch.is_empty() || batch.len() == 2 && batch[0] < batch[1]);
+        ids.extend(batch);
+        assert_distinct(ids);
+    });
+}

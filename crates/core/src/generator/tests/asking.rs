@@ -66,10 +66,8 @@ fn a_call_that_comes_late_loses_what_it_missed_and_keeps_the_rest() {
 fn a_call_that_is_dropped_leaves_a_gap_and_nothing_else() {
     let (clock, generator) = opened(Layout::DEFAULT, 100, (0, 1000));
     generator.next_ids(4096).unwrap();
-    let mut ids = [Id::MIN; 100];
-    let mut asking = generator.ask(100).unwrap();
-    assert!(matches!(generator.answer(&mut asking, &mut ids), Ok(Asked::Again { .. })));
-    drop(asking);
+    let reserved = generator.answer(&mut generator.ask(100).unwrap(), &mut [Id::MIN; 100]);
+    assert!(matches!(reserved, Ok(Asked::Again { .. })));
     clock.advance_ms(1);
     assert_eq!(parts(&generator, generator.next_id().unwrap()), (101, 7, 100));
 }
