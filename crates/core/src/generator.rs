@@ -189,7 +189,7 @@ impl Generator {
     /// # Errors
     ///
     /// A [`Refusal`] that says what to do; nothing is consumed that anyone was promised.
-    #[inline]
+    #[inline(always)]
     pub fn next_id(&self) -> Result<Id, Refusal> {
         match self.draw() {
             Draw::Id(id) => Ok(id),
@@ -203,7 +203,7 @@ impl Generator {
     /// # Errors
     ///
     /// As [`next_id`](Self::next_id), and [`Refusal::TickFull`] wherever that would have waited.
-    #[inline]
+    #[inline(always)]
     pub fn try_next_id(&self) -> Result<Id, Refusal> {
         match self.draw() {
             Draw::Id(id) => Ok(id),

@@ -60,7 +60,7 @@ impl Ids {
     ///
     /// About 10 ns where the processor's counter can be used, 35 ns elsewhere. Never blocks on the
     /// store.
-    #[inline]
+    #[inline(always)]
     pub fn next_id(&self) -> Result<Id, Refusal> {
         self.generator.next_id()
     }
@@ -71,7 +71,7 @@ impl Ids {
     /// # Errors
     ///
     /// As [`next_id`](Ids::next_id), and [`Refusal::TickFull`] wherever that would have waited.
-    #[inline]
+    #[inline(always)]
     pub fn try_next_id(&self) -> Result<Id, Refusal> {
         self.generator.try_next_id()
     }

@@ -50,7 +50,7 @@ impl LocalIds {
     /// # Errors
     ///
     /// As [`Ids::next_id`].
-    #[inline]
+    #[inline(always)]
     pub fn next_id(&mut self) -> Result<Id, Refusal> {
         self.local.next_id()
     }
@@ -60,7 +60,7 @@ impl LocalIds {
     /// # Errors
     ///
     /// As [`Ids::try_next_id`].
-    #[inline]
+    #[inline(always)]
     pub fn try_next_id(&mut self) -> Result<Id, Refusal> {
         self.local.try_next_id()
     }

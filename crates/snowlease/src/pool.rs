@@ -84,7 +84,7 @@ impl Pool {
     /// # Errors
     ///
     /// As [`Ids::next_id`]: no member has an id now.
-    #[inline]
+    #[inline(always)]
     pub fn next_id(&self) -> Result<Id, Refusal> {
         self.tried().or_else(|(member, _)| member.next_id())
     }
@@ -94,7 +94,7 @@ impl Pool {
     /// # Errors
     ///
     /// As [`Ids::try_next_id`]: no member has an id now.
-    #[inline]
+    #[inline(always)]
     pub fn try_next_id(&self) -> Result<Id, Refusal> {
         self.tried().map_err(|(_, refusal)| refusal)
     }

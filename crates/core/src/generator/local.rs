@@ -102,7 +102,7 @@ impl Local {
     /// # Errors
     ///
     /// As [`Generator::next_id`].
-    #[inline]
+    #[inline(always)]
     pub fn next_id(&mut self) -> Result<Id, Refusal> {
         match self.draw() {
             Some(id) => Ok(id),
@@ -115,7 +115,7 @@ impl Local {
     /// # Errors
     ///
     /// As [`Generator::try_next_id`].
-    #[inline]
+    #[inline(always)]
     pub fn try_next_id(&mut self) -> Result<Id, Refusal> {
         match self.draw() {
             Some(id) => Ok(id),
