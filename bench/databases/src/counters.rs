@@ -185,22 +185,24 @@ fn asked(mut connections: Vec<Connection>, requests: usize) -> Round<'static> {
 pub(crate) fn table(counters: &[Counter]) -> String {
     let first = counters[0].rate().median;
     let mut out = format!(
-        "ids a second, PostgreSQL and Redis {} over loopback TCP; median [middle half] of {ROUNDS}\n",
+        "ids a second, PostgreSQL and Redis {} over loopback TCP; \
+         median [middle half] of {ROUNDS}\n",
         Redis::version()
     );
     for counter in counters {
         let rate = counter.rate();
         let spread = format!("[{} … {}]", grouped(rate.low), grouped(rate.high));
-        let ratio = rate.median / first;
+        let ratio = first / rate.median;
         let _ = writeln!(
             out,
-            "{:<47} {:>13}  {spread:<29} {ratio:>6.3}",
+            "{:<47} {:>13}  {spread:<29} {ratio:>7.2}",
             counter.name,
             grouped(rate.median)
         );
     }
     out.push_str(
-        "last column: times the first line. Redis as it comes may repeat ids after a crash",
+        "last column: next_id gives so many times as many\n\
+         Redis as it comes may repeat ids after a crash: see \"synced\"",
     );
     out
 }
