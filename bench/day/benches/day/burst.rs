@@ -22,6 +22,7 @@ struct Part {
     ids: Vec<Id>,
     from_call: Histogram,
     from_due: Histogram,
+    began_ns: u64,
     ended_ns: u64,
 }
 
@@ -32,7 +33,7 @@ pub(crate) fn run(report: &mut Report, extent: Extent) {
     let threads = extent.threads as u64;
     let calls = RATE * extent.burst_s / threads;
     let start = Barrier::new(extent.threads + 1);
-    let (parts, began_ns) = thread::scope(|scope| {
+    let parts: Vec<Part> = thread::scope(|scope| {
         let running: Vec<_> = (0..threads)
             .map(|thread| {
                 let (leased, start) = (&leased, &start);
@@ -40,10 +41,9 @@ pub(crate) fn run(report: &mut Report, extent: Extent) {
             })
             .collect();
         start.wait();
-        let began_ns = os::boot_ns();
-        let parts: Vec<Part> = running.into_iter().map(|part| part.join().unwrap()).collect();
-        (parts, began_ns)
+        running.into_iter().map(|part| part.join().unwrap()).collect()
     });
+    let began_ns = parts.iter().map(|part| part.began_ns).min().unwrap();
     let ended_ns = parts.iter().map(|part| part.ended_ns).max().unwrap();
     for (thread, part) in (0..).zip(&parts) {
         check(&leased, thread, &part.ids);
@@ -97,7 +97,7 @@ fn part(leased: &[Leased], calls: u64, thread: u64, threads: u64, start: &Barrie
         from_call.add(ended_ns - call_ns);
         from_due.add(ended_ns - due_ns);
     }
-    Part { ids, from_call, from_due, ended_ns }
+    Part { ids, from_call, from_due, began_ns, ended_ns }
 }
 
 /// That each id is of the generator that was called, and of its window.

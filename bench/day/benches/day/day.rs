@@ -57,14 +57,13 @@ fn one(report: &mut Report, extent: Extent, layout: Layout) {
     let memory = |after: u64, before: u64| after.saturating_sub(before) as f64 / generators as f64;
 
     // What the same ids cost unchecked, from the same generators; they are no part of the day.
-    let unchecked_ids = extent.ids / 20;
-    let (each, rest) = (unchecked_ids / generators, unchecked_ids % generators);
-    let mut quotas: Vec<u64> = posts.iter().map(|post| post.left).collect();
-    for (number, post) in (0..).zip(&mut posts) {
-        post.left = each + u64::from(number < rest);
-    }
+    let batch = layout.ids_per_tick();
+    let each = (extent.ids / 20 / generators / batch).max(1) * batch;
+    let unchecked_ids = each * generators;
+    let quotas: Vec<u64> = posts.iter().map(|post| post.left).collect();
+    posts.iter_mut().for_each(|post| post.left = each);
     let unchecked = run(&fleet, &mut posts, extent, layout, unchecked_ids, false);
-    for (post, quota) in posts.iter_mut().zip(quotas.drain(..)) {
+    for (post, quota) in posts.iter_mut().zip(quotas) {
         post.left = quota;
     }
     let took = run(&fleet, &mut posts, extent, layout, extent.ids, true);
@@ -108,9 +107,9 @@ fn one(report: &mut Report, extent: Extent, layout: Layout) {
     report.hold(most < MOST_MEMORY, format!("{layout}: a day has less than 1 GiB of memory"));
 }
 
-/// Half a tick: two batches fill one, and none has to wait for the next.
+/// A whole tick: a batch begins where the one before has ended, so none has to wait for the next.
 fn batch_of(layout: Layout) -> usize {
-    usize::try_from(layout.ids_per_tick() / 2).unwrap()
+    usize::try_from(layout.ids_per_tick()).unwrap()
 }
 
 /// Has every post issue what it has left, a thread for each core; how long that took.
@@ -175,21 +174,21 @@ fn work(fleet: &Fleet, posts: &mut [Post], layout: Layout, issued: &AtomicU64, c
 /// Which ticks ran when, by the wall clock at the start and the boot clock since: not by the clock
 /// that the generators go by.
 struct Running {
-    wall_ns: i128,
+    wall_ns: i64,
     boot_ns: u64,
 }
 
 impl Running {
     fn start() -> Running {
-        Running { wall_ns: os::wall_ns(), boot_ns: os::boot_ns() }
+        Running { wall_ns: i64::try_from(os::wall_ns()).unwrap(), boot_ns: os::boot_ns() }
     }
 
     /// The ticks of a call. Two clocks that were seeded one after the other differ by less than a
     /// tick, so one more at each end may be.
     fn between(&self, began_ns: u64, ended_ns: u64) -> (Tick, Tick) {
         let tick = |boot_ns: u64| {
-            let wall_ns = self.wall_ns + i128::from(boot_ns) - i128::from(self.boot_ns);
-            let unix_ms = i64::try_from(wall_ns.div_euclid(1_000_000)).unwrap();
+            let since_ns = boot_ns - self.boot_ns;
+            let unix_ms = self.wall_ns.saturating_add_unsigned(since_ns).div_euclid(1_000_000);
             Format::DEFAULT.tick_at_ms(unix_ms).unwrap().0
         };
         (Tick(tick(began_ns) - 1), Tick(tick(ended_ns) + 1))
