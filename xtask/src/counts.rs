@@ -15,7 +15,7 @@ use crate::usage::only;
 
 const EXPECTED: &str = "bench/counts/expected.toml";
 
-const HEAD: &str = "# Instructions of a thousand calls, written by `cargo xtask counts --record`.\n";
+const HEAD: &str = "# Of a thousand calls; written by `cargo xtask counts --record`.\n";
 
 pub(crate) const VALGRIND: Need = Need {
     program: "valgrind",

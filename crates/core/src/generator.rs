@@ -22,6 +22,7 @@
 //! and clears it, and calls read no clock. A guard that fails, a counter that stops or a thread
 //! that sleeps, costs one sequence of late ids for each tick that was published, and no duplicate.
 
+mod asking;
 mod cold;
 mod counters;
 mod gate;
@@ -41,7 +42,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-pub use self::cold::{Asked, Asking};
+pub use self::asking::{Asked, Asking};
 use self::counters::Counters;
 pub use self::gate::Closed;
 use self::gate::{Gate, Lease};

@@ -15,8 +15,8 @@ pub(super) const CLOSED: u64 = 1 << 63;
 pub(super) const SWITCHING: u64 = CLOSED | 1 << 62;
 
 /// No tick is published within this many values of the end of a generator id's values, so that
-/// threads which add to the word at the same time, a block each at most, can never carry it into the
-/// next generator id.
+/// threads which add to the word at the same time, a block each at most, can never carry it into
+/// the next generator id.
 const RESERVE: u64 = 1 << 20;
 
 /// Arithmetic on words of one layout. All shifts are below 64 and no sum here can wrap: a value is
