@@ -33,6 +33,7 @@ use crate::load::Load;
 const ROUNDS: usize = 2;
 const ROWS: &str = "SNOWLEASE_ROWS";
 const USUAL_ROWS: usize = 5_000_000;
+const LEAST_ROWS: usize = 100_000;
 
 /// Loads, scans and counts, prints the tables, and writes them down where the environment asks for
 /// it.
@@ -76,7 +77,8 @@ fn order(round: usize) -> [usize; Key::ALL.len()] {
 fn rows() -> usize {
     let Ok(text) = std::env::var(ROWS) else { return USUAL_ROWS };
     let rows = text.parse().unwrap_or(0);
-    assert!(rows >= 1_000, "{ROWS}={text}: give a number of rows, 1000 or more");
+    // In fewer, batches follow each other too closely for a span of time between two of them.
+    assert!(rows >= LEAST_ROWS, "{ROWS}={text}: give a number of rows, {LEAST_ROWS} or more");
     rows
 }
 
