@@ -113,7 +113,13 @@ impl Generator {
                 });
             }
             let tick_start = self.shape.tick_start(word, tick);
-            let at = if word < tick_start { tick_start + self.shape.carried(word) } else { word };
+            let at = if word < tick_start {
+                // A batch that fits a tick is not made to wait for the next one.
+                let carried = self.shape.carried(word);
+                tick_start + if carried + n <= self.shape.cap { carried } else { 0 }
+            } else {
+                word
+            };
             if n > 0 {
                 self.admit(at, n, tick, until, left_ns, max_wait)?;
             }

@@ -55,3 +55,16 @@ fn one_refusal_in_a_full_queue_reserves_nothing() {
     clock.advance_ms(20);
     assert!(generator.next_ids(100).is_ok());
 }
+
+#[test]
+fn a_batch_of_a_whole_tick_fits_a_tick_after_a_quiet_one() {
+    let (clock, generator) = opened(Layout::DEFAULT, 100, (0, 1000));
+    for tick in [101, 103, 105] {
+        generator.next_ids(5).unwrap(); // would be carried over
+        clock.advance_ms(1);
+        let ids = generator.next_ids(4096).unwrap();
+        assert_eq!(parts(&generator, ids[0]), (tick, 7, 0));
+        assert_eq!(parts(&generator, ids[4095]), (tick, 7, 4095));
+        clock.advance_ms(1);
+    }
+}
