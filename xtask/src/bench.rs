@@ -3,7 +3,7 @@
 //! With `--record` what a suite prints goes into the page it belongs to, and what it draws beside
 //! the other figures, so that none there was ever typed.
 
-use std::fs;
+use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
 
@@ -39,33 +39,45 @@ const COMPARE: &str = "docs/compare.md";
 const RECORD: &str = "--record";
 const END: &str = "<!-- end of figures -->";
 
+/// What makes a run shorter than the one that the pages speak of.
+const SHORTENED: &[&str] = &["SNOWLEASE_DAY_IDS", "SNOWLEASE_ROWS"];
+
 /// Where a suite is to write its drawings and its figures as JSON, if it is to.
 const FIGURES: &str = "SNOWLEASE_FIGURES";
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let (flags, arguments): (Vec<_>, Vec<_>) =
+        arguments.iter().cloned().partition(|argument| argument == RECORD);
     let (name, rest) = match arguments.split_first() {
         Some((name, rest)) if !name.starts_with('-') => (name.as_str(), rest),
-        _ => ("own", arguments),
+        _ => ("own", &arguments[..]),
     };
     let Some(suite) = SUITES.iter().find(|suite| suite.name == name) else {
         return Err(unknown("suite", name, SUITES.iter().map(|suite| suite.name)).into());
     };
+    let record = !flags.is_empty();
+    if record && (!rest.is_empty() || SHORTENED.iter().any(|name| env::var_os(name).is_some())) {
+        bail!("only a whole run is recorded: give `{RECORD}` alone, and no {SHORTENED:?}");
+    }
+    let page = tool::root().join(suite.page);
+    let read =
+        || fs::read_to_string(&page).with_context(|| format!("{} could not be read", suite.page));
+    if record {
+        // Before a run of minutes, not after it.
+        with_figures(&read()?, name, "", "")?;
+    }
     if name == "own" {
         // One of its benches starts the program as a user would.
         tool::run(tool::cargo(&["build", "--release", "--package", "snowlease-cli"]))?;
     }
     let mut command = tool::cargo(&["bench"]);
-    command.args(suite.cargo).args(rest.iter().filter(|argument| *argument != RECORD));
-    if !rest.iter().any(|argument| argument == RECORD) {
+    command.args(suite.cargo).args(rest);
+    if !record {
         return tool::run(command);
     }
     command.env(FIGURES, tool::root().join("docs/figures"));
-    let figures = tool::output(command)?;
-    print!("{figures}");
-    let page = tool::root().join(suite.page);
-    let text =
-        fs::read_to_string(&page).with_context(|| format!("{} could not be read", suite.page))?;
-    fs::write(&page, with_figures(&text, name, &machine(), &figures)?)
+    let figures = tool::output_shown(command)?;
+    fs::write(&page, with_figures(&read()?, name, &machine(), &figures)?)
         .with_context(|| format!("{} could not be written", suite.page))
 }
 
@@ -73,8 +85,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 fn with_figures(page: &str, suite: &str, machine: &str, figures: &str) -> Result<String> {
     let begin = format!("<!-- figures: {suite} -->\n");
     let parts = page.split_once(&begin);
+    let parts = parts.and_then(|(before, rest)| Some((before, rest.split_once(END)?)));
     let Some((before, (_, after))) =
-        parts.and_then(|(before, rest)| Some((before, rest.split_once(END)?)))
+        parts.filter(|(_, (figures, _))| !figures.contains("<!-- figures: "))
     else {
         bail!("the page has no marks for these figures: put `{}` and `{END}` back", begin.trim());
     };
@@ -106,5 +119,7 @@ mod tests {
         assert_eq!(with_figures(&once, "day", "a machine", "9.5 ns\n").unwrap(), once);
         assert!(with_figures("no marks", "day", "", "").is_err());
         assert!(with_figures("<!-- figures: day -->\n", "day", "", "").is_err());
+        let unended = format!("<!-- figures: day -->\n{other}");
+        assert!(with_figures(&unended, "day", "", "").is_err(), "another suite's part was taken");
     }
 }

@@ -15,7 +15,7 @@ use crate::usage::only;
 
 const EXPECTED: &str = "bench/counts/expected.toml";
 
-const HEAD: &str = "# Of a thousand calls; written by `cargo xtask counts --record`.\n";
+const HEAD: &str = "# Instructions for a thousand ids; `cargo xtask counts --record` writes it.\n";
 
 pub(crate) const VALGRIND: Need = Need {
     program: "valgrind",
@@ -29,7 +29,6 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let (flags, rest): (Vec<_>, Vec<_>) =
         arguments.iter().cloned().partition(|argument| argument == "--record");
     only(&rest, [].into_iter())?;
-    setup::have(&[VALGRIND])?;
     if flags.is_empty() {
         return check();
     }
@@ -48,7 +47,11 @@ pub(crate) fn check() -> Result<()> {
     if faults.is_empty() {
         return Ok(());
     }
-    bail!("{}; if that is meant: cargo xtask counts --record", faults.join("; "));
+    bail!(
+        "for a thousand ids, {}; if that is meant, or the compiler is another one: cargo xtask \
+         counts --record",
+        faults.join("; ")
+    );
 }
 
 /// What differs by more than a compiler's whim.
@@ -75,6 +78,7 @@ fn compared(expected: &Counts, measured: &Counts) -> Vec<String> {
 
 /// Counts each function in a run of its own.
 fn measured() -> Result<Counts> {
+    setup::have(&[VALGRIND])?;
     tool::run(tool::cargo(&["build", "--release", "--package", "snowlease-bench-counts"]))?;
     let program = tool::target()?.join("release/counts");
     let program = program.to_string_lossy();
@@ -82,9 +86,7 @@ fn measured() -> Result<Counts> {
     let mut counts = Counts::new();
     for name in names.lines() {
         let count = count(&program, name)?;
-        #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-        let each = count as f64 / 1000.0;
-        println!("{name:24} {each:>8.1} instructions a call");
+        println!("{name:24} {count:>8} instructions");
         counts.insert(name.to_owned(), count);
     }
     Ok(counts)

@@ -56,8 +56,9 @@ const VERBS: &[Verb] = &[
     },
     Verb {
         name: "bench",
-        line: "a benchmark suite; what follows its name goes to cargo bench",
-        example: "cargo xtask bench own --bench hot_path",
+        line: "own (the usual), lease, day, peers or databases; --record puts it into the docs; \
+               what else follows goes to cargo bench",
+        example: "cargo xtask bench peers --record",
         run: bench::run,
     },
     Verb {

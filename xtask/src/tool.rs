@@ -1,5 +1,6 @@
 //! Other programs: started from the root of the tree, shown before they run, judged by their exit.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -79,6 +80,29 @@ pub(crate) fn output(mut command: Command) -> Result<String> {
     String::from_utf8(done.stdout).with_context(|| format!("`{shown}` printed no UTF-8"))
 }
 
+/// As [`output`], and shows each line as it comes, so that nothing is lost if the program fails in
+/// the end.
+pub(crate) fn output_shown(mut command: Command) -> Result<String> {
+    let shown = shown(&command);
+    println!("$ {shown}");
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("`{shown}` could not be started"))?;
+    let mut text = String::new();
+    for line in child.stdout.take().into_iter().flat_map(|out| BufReader::new(out).lines()) {
+        let line = line.with_context(|| format!("`{shown}` printed no UTF-8"))?;
+        println!("{line}");
+        text += &line;
+        text.push('\n');
+    }
+    let exit = child.wait()?;
+    if !exit.success() {
+        bail!("`{shown}` failed: {exit}");
+    }
+    Ok(text)
+}
+
 /// What a person would type for `command`.
 fn shown(command: &Command) -> String {
     let name = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
@@ -109,6 +133,7 @@ mod tests {
     fn a_failed_program_is_an_error_that_names_it() {
         assert!(!succeeds(program("false")));
         assert!(run(program("false")).unwrap_err().to_string().contains("`false` failed"));
+        assert!(output_shown(program("false")).is_err());
         let missing = run(program("no-such-program")).unwrap_err().to_string();
         assert!(missing.contains("could not be started"));
     }

@@ -19,6 +19,7 @@ mod batches;
 mod busy;
 mod chart;
 mod contender;
+mod floor;
 mod peers;
 mod record;
 mod row;
@@ -68,6 +69,8 @@ pub fn run() {
         })
         .collect();
     let bars = bars::judge(&tables);
+    println!();
+    floor::lines().iter().for_each(|line| println!("{line}"));
     println!();
     bars.iter().for_each(|bar| println!("{bar}"));
     println!("{}", stolen.line());

@@ -17,9 +17,9 @@ use crate::Ids;
 ///
 /// # Cost
 ///
-/// About 2 ns with [`ticking`](crate::Connector::ticking), else little more than a reading of the
-/// processor's counter. When a tick ends, up to 63 of its ids go unused, and no more than were
-/// issued.
+/// No atomic addition: with [`ticking`](crate::Connector::ticking) two loads and a comparison, else
+/// little more than a reading of the processor's counter; `docs/compare.md` has figures. When a
+/// tick ends, at most as many ids as were issued in it go unused, and never more than 63.
 ///
 /// # Example
 ///

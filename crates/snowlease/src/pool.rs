@@ -19,8 +19,8 @@ use crate::{ConnectError, Connector, Ids};
 /// calls there is no order finer than that: two members have two clocks, and in one tick the
 /// generator id decides. Ids of one batch ascend.
 ///
-/// A member that is refused ids, its tick being full or its lease lost, is passed over while
-/// another one has some.
+/// For single ids, a member whose tick is full or whose lease is lost is passed over while another
+/// one has some. A batch waits for this thread's member, and goes to the next one if that refuses.
 ///
 /// # Example
 ///
@@ -160,6 +160,33 @@ impl Pool {
         let thread = THREAD.try_with(|thread| *thread).unwrap_or(0);
         let (others, own) = self.members.split_at(thread % self.members.len());
         own.iter().chain(others)
+    }
+
+    /// As [`next_ids`](Pool::next_ids), and never blocks the executor.
+    ///
+    /// # Errors
+    ///
+    /// As [`next_ids`](Pool::next_ids).
+    pub async fn next_ids_async(&self, n: usize) -> Result<Vec<Id>, Refusal> {
+        let mut ids = vec![Id::MIN; n.min(Ids::MAX_BATCH + 1)];
+        self.next_ids_into_async(&mut ids).await?;
+        Ok(ids)
+    }
+
+    /// As [`next_ids_into`](Pool::next_ids_into), and never blocks the executor.
+    ///
+    /// # Errors
+    ///
+    /// As [`next_ids_into`](Pool::next_ids_into).
+    pub async fn next_ids_into_async(&self, ids: &mut [Id]) -> Result<(), Refusal> {
+        let mut answer = Err(Refusal::NoLease);
+        for member in self.own_first() {
+            answer = member.next_ids_into_async(ids).await;
+            if matches!(answer, Ok(()) | Err(Refusal::BatchSize { .. })) {
+                break;
+            }
+        }
+        answer
     }
 
     /// The connections, for their status and for handles of threads.

@@ -36,8 +36,8 @@ const LARGEST: u64 = if cfg!(feature = "loom") { 2 } else { 64 };
 ///
 /// # Cost
 ///
-/// A call of the generator without its atomic addition: some 2 ns under a ticker. Up to 63 values
-/// of a tick, and no more than it has issued in it, go unused when the tick ends.
+/// A call of the generator without its atomic addition. When a tick ends, at most as many values as
+/// it issued in that tick go unused, and never more than 63.
 ///
 /// # Example
 ///

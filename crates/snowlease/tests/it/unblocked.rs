@@ -164,6 +164,8 @@ fn a_pool_without_members_is_refused() {
     assert!(matches!(connector("none").connect_pool_blocking(0), Err(ConnectError::Members)));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let pool = runtime.block_on(connector("some").connect_pool(2)).unwrap();
-    assert!(runtime.block_on(pool.next_id_async()).is_ok());
+    let id = runtime.block_on(pool.next_id_async()).unwrap();
+    let many = runtime.block_on(pool.next_ids_async(100)).unwrap();
+    assert!(many.is_sorted_by(|a, b| a < b) && !many.contains(&id));
     runtime.block_on(pool.shutdown()).unwrap();
 }
