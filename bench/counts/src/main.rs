@@ -12,9 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::task::Waker;
 
-use snowlease_core::{
-    Clock, Format, Gauge, Generator, Id, Layout, Moment, TextForm, Tick, Window,
-};
+use snowlease_core::{Clock, Format, Gauge, Generator, Id, Layout, Moment, TextForm, Tick, Window};
 
 const CALLS: usize = 1_000;
 
@@ -50,11 +48,7 @@ struct Still;
 
 impl Clock for Still {
     fn now(&self) -> Moment {
-        Moment {
-            unix_ms: Format::DEFAULT.epoch_ms() + 1_000,
-            sub_ms_ns: 0,
-            boot_ns: 1_000_000_000,
-        }
+        Moment { unix_ms: Format::DEFAULT.epoch_ms() + 1_000, sub_ms_ns: 0, boot_ns: 1_000_000_000 }
     }
 
     fn gauge(&self) -> Gauge {

@@ -58,8 +58,9 @@ impl Ids {
     ///
     /// # Cost
     ///
-    /// A reading of the processor's counter where the kernel trusts it, of the boot clock elsewhere,
-    /// and an atomic addition; `docs/compare.md` has figures. Never blocks on the store.
+    /// A reading of the processor's counter where the kernel trusts it, of the boot clock
+    /// elsewhere, and an atomic addition; `docs/compare.md` has figures. Never blocks on the
+    /// store.
     #[inline(always)]
     pub fn next_id(&self) -> Result<Id, Refusal> {
         self.generator.next_id()

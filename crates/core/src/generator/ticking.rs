@@ -67,7 +67,7 @@ impl Ticking {
         }
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(feature = "loom")))]
     pub(super) fn is_resting(&self) -> bool {
         // ORDERING: Relaxed; for a test on one thread.
         self.resting.load(Ordering::Relaxed) == 1
