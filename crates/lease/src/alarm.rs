@@ -3,6 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::io;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::thread::{self, Thread};
@@ -16,7 +17,12 @@ static ALARM: PerProcess<Alarm> = PerProcess::new();
 /// late, above all on a virtual processor that went idle meanwhile.
 const WATCH_NS: u64 = 1_100_000;
 
-/// How often a clock that stands still is looked at before whoever waits is woken all the same.
+/// The longest nap, so that a clock that jumps is soon seen.
+const LONGEST_NAP_NS: u64 = 2_000_000;
+
+/// A clock that stands still is looked at for this much slept time, or so often, before whoever
+/// waits is woken all the same and finds out.
+const STALLED_NS: u64 = 10_000_000;
 const STALLED_ROUNDS: u32 = 50_000;
 
 #[derive(Debug, Default)]
@@ -67,23 +73,29 @@ impl Alarm {
     }
 
     fn run(&self) {
-        let (mut last_ns, mut rounds) = (0, 0u32);
+        let (mut last_ns, mut slept_ns, mut rounds) = (0, 0, 0u32);
         loop {
             let now_ns = os::boot_ns();
-            rounds = if now_ns == last_ns { rounds + 1 } else { 0 };
-            last_ns = now_ns;
-            // A clock that stands still reaches nothing; whoever waits finds that out.
-            let reached_ns = if rounds > STALLED_ROUNDS { u64::MAX } else { now_ns };
-            let (woken, next_ns) = self.due(reached_ns);
+            if now_ns != last_ns {
+                (last_ns, slept_ns, rounds) = (now_ns, 0, 0);
+            }
+            rounds += 1;
+            let stalled = slept_ns > STALLED_NS || rounds > STALLED_ROUNDS;
+            let (woken, next_ns) = self.due(if stalled { u64::MAX } else { now_ns });
             if !woken.is_empty() {
-                woken.into_iter().for_each(Waker::wake);
-                rounds = 0;
+                woken.into_iter().for_each(wake);
+                (slept_ns, rounds) = (0, 0);
                 continue;
             }
             match next_ns.map(|next_ns| next_ns.saturating_sub(now_ns)) {
-                None => thread::park(),
+                None => {
+                    thread::park();
+                    (slept_ns, rounds) = (0, 0);
+                }
                 Some(left_ns) if left_ns > WATCH_NS => {
-                    thread::park_timeout(Duration::from_nanos(left_ns - WATCH_NS));
+                    let nap_ns = (left_ns - WATCH_NS).min(LONGEST_NAP_NS);
+                    thread::park_timeout(Duration::from_nanos(nap_ns));
+                    slept_ns += nap_ns;
                 }
                 Some(_) => thread::yield_now(),
             }
@@ -102,6 +114,12 @@ impl Alarm {
         }
         (woken, None)
     }
+}
+
+/// Wakes one, and outlives its executor: a waker may panic, and the others wait for this thread.
+fn wake(waker: Waker) {
+    // The panic was told where panics are told; there is nothing here that it leaves half done.
+    let _ = panic::catch_unwind(AssertUnwindSafe(|| waker.wake()));
 }
 
 impl PartialEq for Due {
@@ -143,6 +161,29 @@ mod tests {
     impl Wake for One {
         fn wake(self: Arc<Self>) {
             self.tells.0.lock().unwrap().push((self.due_ns, os::boot_ns()));
+        }
+    }
+
+    #[derive(Debug)]
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("the executor is gone");
+        }
+    }
+
+    #[test]
+    fn a_waker_that_panics_leaves_the_others_their_turn() {
+        let tells = Arc::new(Tells(Mutex::new(Vec::new())));
+        for round in 1..4 {
+            let due_ns = os::boot_ns() + 1_000_000;
+            at(due_ns, Waker::from(Arc::new(Panics))).unwrap();
+            let one = One { due_ns, tells: Arc::clone(&tells) };
+            at(due_ns, Waker::from(Arc::new(one))).unwrap();
+            while tells.0.lock().unwrap().len() < round {
+                thread::park_timeout(Duration::from_millis(1));
+            }
         }
     }
 

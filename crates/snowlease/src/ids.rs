@@ -41,9 +41,6 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// The largest batch of any format, a million ids.
-    pub const MAX_BATCH: usize = Generator::MAX_BATCH;
-
     pub(crate) fn new(keeper: Keeper, store: Arc<dyn LeaseStore>) -> Ids {
         let generator = Arc::clone(keeper.generator());
         Ids { generator, keeper: Own::new(Arc::new(keeper)), store }
@@ -118,9 +115,7 @@ impl Ids {
     ///
     /// As [`next_ids`](Ids::next_ids).
     pub async fn next_ids_async(&self, n: usize) -> Result<Vec<Id>, Refusal> {
-        let mut ids = vec![Id::MIN; n.min(Ids::MAX_BATCH + 1)];
-        self.next_ids_into_async(&mut ids).await?;
-        Ok(ids)
+        asking::next_ids(&self.generator, n).await
     }
 
     /// Fills `ids` as [`next_ids_into`](Ids::next_ids_into) does, and never blocks the executor.
@@ -248,6 +243,11 @@ impl Ids {
             // No thread to wait on: the keeper's own is on its way all the same.
             Err(error) => Err(NotReleased { reason: error.to_string() }),
         }
+    }
+
+    /// Begins to shut down, for those who shut down several.
+    pub(crate) fn ask_to_stop(&self) {
+        self.keeper.ask_to_stop();
     }
 
     /// As [`shutdown`](Ids::shutdown), blocking.

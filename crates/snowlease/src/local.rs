@@ -12,8 +12,7 @@ use crate::Ids;
 ///
 /// As [`Ids`], with a weaker order between handles: ids of one handle ascend strictly; a call that
 /// begins after one of another handle returned gets an id of the same tick or of a later one, which
-/// in the same tick may be smaller. (With [`ticking`](crate::Connector::ticking) its tick may also
-/// lag by that thread's latency.) Ids of [`Ids`] itself are above all that handles had returned.
+/// in the same tick may be smaller. Ids of [`Ids`] itself are above all that handles had returned.
 ///
 /// # Cost
 ///
@@ -34,6 +33,7 @@ use crate::Ids;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
+#[must_use = "a handle issues nothing by itself"]
 pub struct LocalIds {
     local: Local,
     /// Keeps the lease.

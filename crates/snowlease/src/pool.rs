@@ -56,8 +56,18 @@ impl Connector {
         if members == 0 {
             return Err(ConnectError::Members);
         }
-        let members = (0..members).map(|_| self.clone().connect_blocking());
-        Ok(Pool { members: members.collect::<Result<_, _>>()? })
+        let mut connected = Vec::new();
+        for _ in 0..members {
+            match self.clone().connect_blocking() {
+                Ok(member) => connected.push(member),
+                Err(error) => {
+                    // Nothing more can be said of those that are not released than of this.
+                    let _ = Pool { members: connected.into() }.shutdown_blocking();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(Pool { members: connected.into() })
     }
 
     /// As [`connect_pool_blocking`](Connector::connect_pool_blocking), without blocking the
@@ -72,7 +82,13 @@ impl Connector {
         }
         let mut connected = Vec::new();
         for _ in 0..members {
-            connected.push(self.clone().connect().await?);
+            match self.clone().connect().await {
+                Ok(member) => connected.push(member),
+                Err(error) => {
+                    let _ = Pool { members: connected.into() }.shutdown().await;
+                    return Err(error);
+                }
+            }
         }
         Ok(Pool { members: connected.into() })
     }
@@ -86,7 +102,10 @@ impl Pool {
     /// As [`Ids::next_id`]: no member has an id now.
     #[inline(always)]
     pub fn next_id(&self) -> Result<Id, Refusal> {
-        self.tried().or_else(|(member, _)| member.next_id())
+        self.tried().or_else(|(member, _)| {
+            // Refused while it waits, another one may have some by then.
+            member.next_id().or_else(|_| self.try_next_id())
+        })
     }
 
     /// Issues one id and never waits.
@@ -107,7 +126,10 @@ impl Pool {
     pub async fn next_id_async(&self) -> Result<Id, Refusal> {
         match self.tried() {
             Ok(id) => Ok(id),
-            Err((member, _)) => member.next_id_async().await,
+            Err((member, _)) => match member.next_id_async().await {
+                Ok(id) => Ok(id),
+                Err(_) => self.try_next_id(),
+            },
         }
     }
 
@@ -117,9 +139,14 @@ impl Pool {
     ///
     /// As [`Ids::next_ids`].
     pub fn next_ids(&self, n: usize) -> Result<Vec<Id>, Refusal> {
-        let mut ids = vec![Id::MIN; n.min(Ids::MAX_BATCH + 1)];
-        self.next_ids_into(&mut ids)?;
-        Ok(ids)
+        let mut answer = Err(Refusal::NoLease);
+        for member in self.own_first() {
+            answer = member.next_ids(n);
+            if matches!(answer, Ok(_) | Err(Refusal::BatchSize { .. })) {
+                break;
+            }
+        }
+        answer
     }
 
     /// Fills `ids` as [`next_ids`](Pool::next_ids) would, without allocating.
@@ -138,16 +165,15 @@ impl Pool {
         answer
     }
 
-    /// One id of the first member that has one; else the member to wait for, and its refusal: one
-    /// whose tick is full, if there is any.
+    /// One id of the first member that has one; else the member to wait for, and its refusal: the
+    /// first whose tick is full, if there is any.
     #[inline]
     fn tried(&self) -> Result<Id, (&Ids, Refusal)> {
         let mut best = None;
         for member in self.own_first() {
             match member.try_next_id() {
                 Ok(id) => return Ok(id),
-                Err(full @ Refusal::TickFull { .. }) => best = Some((member, full)),
-                Err(refusal) => best = best.or(Some((member, refusal))),
+                Err(refusal) => best = Some(better(best, (member, refusal))),
             }
         }
         Err(best.unwrap_or((&self.members[0], Refusal::NoLease)))
@@ -168,9 +194,14 @@ impl Pool {
     ///
     /// As [`next_ids`](Pool::next_ids).
     pub async fn next_ids_async(&self, n: usize) -> Result<Vec<Id>, Refusal> {
-        let mut ids = vec![Id::MIN; n.min(Ids::MAX_BATCH + 1)];
-        self.next_ids_into_async(&mut ids).await?;
-        Ok(ids)
+        let mut answer = Err(Refusal::NoLease);
+        for member in self.own_first() {
+            answer = member.next_ids_async(n).await;
+            if matches!(answer, Ok(_) | Err(Refusal::BatchSize { .. })) {
+                break;
+            }
+        }
+        answer
     }
 
     /// As [`next_ids_into`](Pool::next_ids_into), and never blocks the executor.
@@ -200,6 +231,7 @@ impl Pool {
     ///
     /// As [`Ids::shutdown`], of the last member that was not released; all were asked.
     pub async fn shutdown(self) -> Result<(), NotReleased> {
+        self.members.iter().for_each(Ids::ask_to_stop);
         let mut answer = Ok(());
         for member in self.members.iter() {
             answer = member.clone().shutdown().await.and(answer);
@@ -213,10 +245,20 @@ impl Pool {
     ///
     /// As [`shutdown`](Pool::shutdown).
     pub fn shutdown_blocking(self) -> Result<(), NotReleased> {
+        self.members.iter().for_each(Ids::ask_to_stop);
         let mut answer = Ok(());
         for member in self.members.iter() {
             answer = member.clone().shutdown_blocking().and(answer);
         }
         answer
+    }
+}
+
+/// Of two members that refused, the one to wait for.
+fn better<'a>(best: Option<(&'a Ids, Refusal)>, other: (&'a Ids, Refusal)) -> (&'a Ids, Refusal) {
+    let is_full = |refusal| matches!(refusal, Refusal::TickFull { .. });
+    match best {
+        Some(best) if is_full(best.1) || !is_full(other.1) => best,
+        _ => other,
     }
 }

@@ -21,6 +21,7 @@ pub(super) const LONGEST_OWN_WAIT: Duration = Duration::from_secs(1);
 ///
 /// Made by [`Generator::ask`] and [`Generator::ask_one`], for callers that may not block.
 #[derive(Debug)]
+#[must_use = "a call is under way only if it is gone on with"]
 pub struct Asking {
     /// What is drawn or reserved for it, and not yet issued: `value..end`.
     value: u64,
@@ -35,10 +36,12 @@ pub struct Asking {
     /// What the boot clock read when it last had to wait, and how often in a row it read that.
     waited_at_ns: u64,
     stalled: u32,
+    /// The value it waits for, so that a wait is counted once however often it is asked for.
+    awaited: Option<u64>,
 }
 
 /// After so many waits during which the clock did not move, it stands still.
-const STALLED_WAITS: u32 = 16;
+const STALLED_WAITS: u32 = 100;
 
 impl Asking {
     /// A call that waits for at most `max_wait`; `drawn` is a value already taken from the word.
@@ -53,6 +56,7 @@ impl Asking {
             marker: None,
             waited_at_ns: 0,
             stalled: 0,
+            awaited: None,
         }
     }
 }
@@ -144,7 +148,10 @@ impl Generator {
             self.counters.refused(refusal);
             return Err(refusal);
         }
-        self.counters.waited();
+        if asking.awaited != Some(wait.value) {
+            asking.awaited = Some(wait.value);
+            self.counters.waited();
+        }
         Ok(Asked::Again { at_boot_ns: wait.until_boot_ns })
     }
 

@@ -90,9 +90,19 @@ impl Generator {
                 return Err(Refusal::Restored);
             }
             // ORDERING: Acquire, after the word and before the exchange; see `open`.
+            let generator_id = self.lease.generator_id.load(Ordering::Acquire);
             let from = Tick(self.lease.from.load(Ordering::Acquire));
             let until = Tick(self.lease.until.load(Ordering::Acquire));
             let deadline_ns = self.lease.deadline_ns.load(Ordering::Acquire);
+            if self.shape.generator_id(word) != generator_id {
+                // ORDERING: Acquire, as above. Of another lease, unless the word is still the same:
+                // then callers at the end of time have carried it into the next generator id.
+                if self.word.0.load(Ordering::Acquire) == word {
+                    return Err(Refusal::TimeEnd);
+                }
+                self.look_again(&mut rounds);
+                continue;
+            }
 
             let mode = self.page.mode();
             let gauge =

@@ -11,6 +11,7 @@ use crate::{Tick, Window, WindowError};
 /// The open lease. Written only while the word is closed; see `open`.
 #[derive(Debug)]
 pub(super) struct Lease {
+    pub(super) generator_id: AtomicU64,
     pub(super) from: AtomicU64,
     pub(super) until: AtomicU64,
     /// Reading of the boot clock from which no call may return an id.
@@ -19,7 +20,12 @@ pub(super) struct Lease {
 
 impl Lease {
     pub(super) fn none() -> Lease {
-        Lease { from: AtomicU64::new(0), until: AtomicU64::new(0), deadline_ns: AtomicU64::new(0) }
+        Lease {
+            generator_id: AtomicU64::new(0),
+            from: AtomicU64::new(0),
+            until: AtomicU64::new(0),
+            deadline_ns: AtomicU64::new(0),
+        }
     }
 }
 
@@ -105,6 +111,7 @@ impl Generator {
         // ORDERING: Release; a turn that reads one of these happens after the swap to SWITCHING
         // above, so its compare-exchange from a word of the former lease fails: it never
         // mixes two leases. Modelled by `loom_switch_*`.
+        self.lease.generator_id.store(window.generator_id(), Ordering::Release);
         self.lease.from.store(window.from().0, Ordering::Release);
         self.lease.until.store(window.until().0, Ordering::Release);
         self.lease.deadline_ns.store(deadline_boot_ns, Ordering::Release);
@@ -157,7 +164,11 @@ impl Generator {
         self.page.park();
         let window = gate.window.take()?;
         // The word that was swapped out names the next free value: all reservations lie below it.
-        let unused_from = self.shape.first_unused_tick(word).clamp(window.from(), window.until());
+        let unused_from = if self.shape.generator_id(word) == window.generator_id() {
+            self.shape.first_unused_tick(word).clamp(window.from(), window.until())
+        } else {
+            window.until() // carried past the last value of its generator id: see `look`
+        };
         gate.ascend_from = gate.ascend_from.max(unused_from);
         let highest = gate.highest.entry(window.generator_id()).or_insert(0);
         *highest = word.saturating_add(1).max(*highest);

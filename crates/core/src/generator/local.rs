@@ -4,8 +4,13 @@
 //! A block is drawn from the word as single values are, by one addition, and so is nobody else's
 //! (1); closing the gate gives back what lies above it, as above any value that was drawn (3). What
 //! is taken from it passes the comparison with the published tick id by id, under the guard of
-//! every call (2): so it obeys the window, the gate, a switch of the lease and a fork without
-//! knowing of them. A block that does not pass is settled on the cold path, as a drawn value is.
+//! every call (2).
+//!
+//! A single call shows by its addition that the word is still in that tick, and open. A block was
+//! drawn earlier, so each of its ids looks at the word instead: a tick that a slow thread publishes
+//! after the gate was closed, or after a later tick was used, is no tick to issue from. So a block
+//! obeys the window, the gate, a switch of the lease and a fork without being told of them. What
+//! does not pass is settled on the cold path, as a drawn value is.
 //!
 //! Blocks begin with one value in each tick and double: a handle that issues little wastes little,
 //! and its ids use the low bits evenly.
@@ -30,9 +35,8 @@ const LARGEST: u64 = if cfg!(feature = "loom") { 2 } else { 64 };
 ///
 /// As the generator, with a weaker G2: ids of one handle ascend strictly; a call that begins after
 /// a call elsewhere returned gets an id of the same tick or of a later one, and in the same tick it
-/// may be smaller. Under a ticker its tick may also lag behind by the ticker's latency. Where the
-/// order between threads matters, call the generator itself: its ids are above all that any handle
-/// had returned.
+/// may be smaller. Where that matters, call the generator itself: its ids are above all that any
+/// handle had returned.
 ///
 /// # Cost
 ///
@@ -60,6 +64,7 @@ const LARGEST: u64 = if cfg!(feature = "loom") { 2 } else { 64 };
 /// G1 to G4 in `docs/guarantees.md`; held by `generator/tests/local.rs` and
 /// `generator/models/local.rs`.
 #[derive(Debug)]
+#[must_use = "a handle issues nothing by itself"]
 pub struct Local {
     /// What is left of the block in the tick that it was looked at in: `next..limit`.
     next: u64,
@@ -67,9 +72,10 @@ pub struct Local {
     /// The first value of that tick, and what turns its values into ids.
     tick_start: u64,
     to_id: u64,
-    /// The end of the block, which may lie in a later tick, and its size.
+    /// The end of the block, which may lie in a later tick; its size, and the tick it was drawn in.
     end: u64,
     size: u64,
+    drawn_in: u64,
     /// The marker of the lease that the block was drawn under.
     marker: u64,
     generator: Arc<Generator>,
@@ -79,8 +85,8 @@ impl Generator {
     /// A handle for one thread: see [`Local`]. Costs nothing until it is used.
     pub fn local(self: &Arc<Generator>) -> Local {
         let generator = Arc::clone(self);
-        let (next, limit, end, size) = (0, 0, 0, 0);
-        Local { next, limit, tick_start: 0, to_id: 0, end, size, marker: 0, generator }
+        let (next, limit, end, size, drawn_in) = (0, 0, 0, 0, 0);
+        Local { next, limit, tick_start: 0, to_id: 0, end, size, drawn_in, marker: 0, generator }
     }
 }
 
@@ -132,10 +138,20 @@ impl Local {
             return None;
         }
         let tick_start = self.generator.running(page, mode & TICKING)?;
-        if tick_start != self.tick_start || self.next == self.limit {
+        if tick_start != self.tick_start || self.next == self.limit || !self.is_in(tick_start) {
             return None;
         }
         Some(self.take())
+    }
+
+    /// Whether the word is in this tick: the gate is open, and no later tick was used.
+    #[inline(always)]
+    fn is_in(&self, tick_start: u64) -> bool {
+        // ORDERING: Relaxed; who calls after a close, or after somebody's id of a later tick, sees
+        // that word or a later one, since both came by a change of the word. Modelled by
+        // `loom_local_*` and `loom_late_publication_*`.
+        let word = self.generator.word.0.load(Ordering::Relaxed);
+        word.wrapping_sub(tick_start) <= self.generator.shape.cap
     }
 
     #[inline(always)]
@@ -168,6 +184,7 @@ impl Local {
         }
         self.look(tick_start);
         if self.next == self.limit
+            || !self.is_in(tick_start)
             || (mode & MARKED != 0 && self.generator.marker.differs(self.marker))
         {
             return None;
@@ -191,7 +208,7 @@ impl Local {
     /// a closed word.
     fn refill(&mut self, tick_start: u64) {
         let generator = &*self.generator;
-        let again = self.tick_start == tick_start;
+        let again = self.drawn_in == tick_start;
         let size = if again { (self.size * 2).clamp(1, LARGEST) } else { 1 };
         let marker = generator.page.marker();
         // ORDERING: Relaxed, as in `Generator::draw`; modelled by `loom_local_*`.
@@ -202,7 +219,7 @@ impl Local {
         }
         if value & CLOSED == 0 {
             (self.next, self.end) = (value, value + size);
-            (self.size, self.marker) = (size, marker);
+            (self.size, self.drawn_in, self.marker) = (size, tick_start, marker);
         }
     }
 

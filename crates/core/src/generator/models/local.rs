@@ -99,3 +99,25 @@ fn loom_reopening_the_same_generator_id_beside_local_repeats_nothing() {
         assert_distinct(ids);
     });
 }
+
+#[test]
+fn loom_late_publication_lets_no_handle_past_a_close() {
+    model(|| {
+        let (clock, generator) = shared(0, 200);
+        let mut local = generator.local();
+        let mut ids = take_local(&mut local, 2);
+        let publisher = {
+            let generator = std::sync::Arc::clone(&generator);
+            thread::spawn(move || take(&generator, 1))
+        };
+        let closed = generator.close().unwrap();
+        // Whatever the other thread publishes from here on: the gate is closed.
+        assert!(take_local(&mut local, 1).is_empty(), "an id after the close");
+        ids.extend(publisher.join().unwrap());
+        assert!(take_local(&mut local, 1).is_empty(), "an id after the close");
+        clock.advance_ms(1);
+        generator.open(window(tiny(), 5, closed.unused_from.0, 200), u64::MAX).unwrap();
+        ids.extend(take_local(&mut local, 1));
+        assert_distinct(ids);
+    });
+}

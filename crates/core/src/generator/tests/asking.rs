@@ -132,6 +132,35 @@ fn a_call_across_a_restore_is_refused() {
 }
 
 #[test]
+fn a_wait_is_counted_once_however_often_it_is_asked_for() {
+    let (_clock, generator) = opened(Layout::DEFAULT, 100, (0, 1000));
+    generator.next_ids(4096).unwrap();
+    let mut asking = generator.ask_one().unwrap_err();
+    for _ in 0..10 {
+        let answer = generator.answer(&mut asking, &mut [Id::MIN]);
+        assert!(matches!(answer, Ok(Asked::Again { .. })));
+    }
+    assert_eq!(generator.waits(), 1);
+}
+
+#[test]
+fn a_long_call_waits_for_each_of_its_ticks_and_for_those_it_missed() {
+    let (clock, generator) = opened(Layout::DEFAULT, 100, (0, 10_000));
+    let generator = generator.with_max_wait(Duration::ZERO);
+    let mut ids = vec![Id::MIN; 150 * 4096];
+    let mut asking = generator.ask(ids.len()).unwrap();
+    let mut waits = 0;
+    while let Asked::Again { at_boot_ns } = generator.answer(&mut asking, &mut ids).unwrap() {
+        waits += 1;
+        let late_ns = if waits == 50 { 5_000_000 } else { 0 };
+        clock.advance_ns(at_boot_ns - clock.boot_ns() + late_ns);
+    }
+    assert!(ids.is_sorted_by(|a, b| a < b));
+    assert_eq!(parts(&generator, ids[150 * 4096 - 1]).0, 254, "five ticks were missed");
+    assert_eq!(waits, 149);
+}
+
+#[test]
 fn a_single_call_wakes_the_ticker() {
     let (_clock, generator) = opened(Layout::DEFAULT, 100, (0, 1000));
     let generator = generator.with_ticker(Waker::noop().clone());

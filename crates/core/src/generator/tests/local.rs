@@ -64,6 +64,72 @@ fn a_handle_wastes_no_more_of_a_tick_than_it_used() {
 }
 
 #[test]
+fn blocks_begin_anew_in_each_tick_though_others_publish_it() {
+    let (clock, generator) = opened(Layout::DEFAULT, 100, (0, 1000));
+    let generator = Arc::new(generator);
+    let mut local = generator.local();
+    for tick in 100..140 {
+        let first = generator.try_next_id().unwrap(); // publishes the tick
+        for _ in 0..2 {
+            assert_eq!(parts(&generator, local.try_next_id().unwrap()).0, tick);
+        }
+        let last = generator.try_next_id().unwrap();
+        let drawn = sequence(&generator, last) - sequence(&generator, first) - 1;
+        assert!(drawn <= 4, "{drawn} values were drawn for 2 ids in tick {tick}");
+        clock.advance_ms(1);
+    }
+}
+
+/// What a thread does that lost its core between its look at the clock and its publication.
+fn publish_late(generator: &Generator, meanwhile: impl FnOnce()) {
+    let turn = generator.look(0, Duration::ZERO).unwrap();
+    meanwhile();
+    generator.publish(&turn);
+}
+
+#[test]
+fn a_tick_published_late_lets_no_block_past_the_gate() {
+    for ticking in [false, true] {
+        let (clock, generator) = opened(Layout::DEFAULT, 100, (0, 1000));
+        let generator =
+            if ticking { generator.with_ticker(Waker::noop().clone()) } else { generator };
+        let generator = Arc::new(generator);
+        generator.tick();
+        let (mut local, _) = with_a_block(&generator);
+        publish_late(&generator, || assert!(generator.close().is_some()));
+        assert_eq!(local.try_next_id(), Err(Refusal::NoLease), "after the gate was closed");
+
+        open(&generator, 3, (101, 1000));
+        clock.advance_ms(1);
+        generator.tick();
+        let (mut local, ids) = with_a_block(&generator);
+        publish_late(&generator, || {
+            open(&generator, 7, (101, 1000));
+            clock.advance_ms(5);
+            assert_eq!(parts(&generator, generator.next_id().unwrap()), (106, 7, 0));
+        });
+        let id = local.try_next_id().unwrap();
+        assert!(id > ids[59]);
+        let (tick, generator_id, _) = parts(&generator, id);
+        assert_eq!((tick, generator_id), (106, 7), "under a lease that was switched away");
+    }
+}
+
+#[test]
+fn callers_at_the_end_of_time_issue_nothing_under_the_next_generator_id() {
+    let end = 1u64 << 41;
+    let (_clock, generator) = opened(Layout::DEFAULT, end - 2, (0, end));
+    // As though many had added at once.
+    let word = generator.word.0.load(Ordering::Relaxed);
+    let past = generator.shape.end(word) + 5;
+    generator.word.0.fetch_add(past - word, Ordering::Relaxed);
+    assert_eq!(generator.next_id(), Err(Refusal::TimeEnd));
+    assert_eq!(generator.next_ids(3), Err(Refusal::TimeEnd));
+    let closed = generator.close().unwrap();
+    assert_eq!(closed, Closed { generator_id: 7, unused_from: Tick(end) });
+}
+
+#[test]
 fn low_rates_of_a_handle_do_not_give_every_id_the_same_low_bits() {
     let (clock, generator) = opened(Layout::DEFAULT, 100, (0, 1_000_000));
     let mut local = Arc::new(generator).local();
