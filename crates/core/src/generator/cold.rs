@@ -95,8 +95,8 @@ impl Generator {
             let until = Tick(self.lease.until.load(Ordering::Acquire));
             let deadline_ns = self.lease.deadline_ns.load(Ordering::Acquire);
             if self.shape.generator_id(word) != generator_id {
-                // ORDERING: Acquire, as above. Of another lease, unless the word is still the same:
-                // then callers at the end of time have carried it into the next generator id.
+                // ORDERING: Acquire, as above. The lease is another one, unless the word stands as
+                // it was: then callers at the end of time carried it past its generator id.
                 if self.word.0.load(Ordering::Acquire) == word {
                     return Err(Refusal::TimeEnd);
                 }
@@ -123,13 +123,7 @@ impl Generator {
                 });
             }
             let tick_start = self.shape.tick_start(word, tick);
-            let at = if word < tick_start {
-                // A batch that fits a tick is not made to wait for the next one.
-                let carried = self.shape.carried(word);
-                tick_start + if carried + n <= self.shape.cap { carried } else { 0 }
-            } else {
-                word
-            };
+            let at = self.first_of(n, word, tick_start);
             if n > 0 {
                 self.admit(at, n, tick, until, left_ns, max_wait)?;
             }
@@ -153,6 +147,16 @@ impl Generator {
                 gauge,
             });
         }
+    }
+
+    /// The first of `n` values in the running tick, or where the word already is ahead of it.
+    fn first_of(&self, n: u64, word: u64, tick_start: u64) -> u64 {
+        if word >= tick_start {
+            return word;
+        }
+        // A batch that fits a tick is not made to wait for the next one.
+        let carried = self.shape.carried(word);
+        tick_start + if carried + n <= self.shape.cap { carried } else { 0 }
     }
 
     /// The pause that is on at this reading of the boot clock.
