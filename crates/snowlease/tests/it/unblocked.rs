@@ -160,6 +160,18 @@ fn a_pool_passes_over_a_member_without_a_lease() {
 }
 
 #[test]
+fn a_pool_that_cannot_be_whole_gives_back_what_it_had() {
+    // Two generator ids in all.
+    let format = Format::new(Layout::new(41, 1, 21).unwrap(), 1, Format::DEFAULT.epoch_ms());
+    let connector = connector("whole").format(format.unwrap());
+    let keeps_store = connector.clone().connect_blocking().unwrap();
+    let short = connector.clone().ready_within(Duration::from_millis(500));
+    assert!(matches!(short.connect_pool_blocking(2), Err(ConnectError::NotReady(_))));
+    let again = connector.ready_within(Duration::from_secs(5)).connect_blocking().unwrap();
+    assert!(again.next_id().is_ok() && keeps_store.next_id().is_ok());
+}
+
+#[test]
 fn a_pool_without_members_is_refused() {
     assert!(matches!(connector("none").connect_pool_blocking(0), Err(ConnectError::Members)));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
