@@ -10,28 +10,28 @@ use anyhow::{Context, Result, bail};
 use crate::tool;
 use crate::usage::unknown;
 
-/// A suite: what cargo is to run, and the page that shows the figures.
+/// A suite: what cargo is to run, and the page that shows the figures, if one does.
 struct Suite {
     name: &'static str,
     cargo: &'static [&'static str],
-    page: &'static str,
+    page: Option<&'static str>,
 }
 
 /// The peers and the databases are packages of their own, so that nobody builds other people's
 /// clients to build this project.
 const SUITES: &[Suite] = &[
-    Suite { name: "own", cargo: &["--package", "snowlease-bench"], page: "README.md" },
-    Suite { name: "lease", cargo: &["--package", "snowlease-bench-lease"], page: COMPARE },
-    Suite { name: "day", cargo: &["--package", "snowlease-bench-day"], page: COMPARE },
+    Suite { name: "own", cargo: &["--package", "snowlease-bench"], page: Some("README.md") },
+    Suite { name: "lease", cargo: &["--package", "snowlease-bench-lease"], page: None },
+    Suite { name: "day", cargo: &["--package", "snowlease-bench-day"], page: Some(COMPARE) },
     Suite {
         name: "peers",
         cargo: &["--manifest-path", "bench/peers/Cargo.toml", "--target-dir", "target/bench"],
-        page: COMPARE,
+        page: Some(COMPARE),
     },
     Suite {
         name: "databases",
         cargo: &["--manifest-path", "bench/databases/Cargo.toml", "--target-dir", "target/bench"],
-        page: COMPARE,
+        page: Some(COMPARE),
     },
 ];
 
@@ -59,10 +59,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     if record && (!rest.is_empty() || SHORTENED.iter().any(|name| env::var_os(name).is_some())) {
         bail!("only a whole run is recorded: give `{RECORD}` alone, and no {SHORTENED:?}");
     }
-    let page = tool::root().join(suite.page);
-    let read =
-        || fs::read_to_string(&page).with_context(|| format!("{} could not be read", suite.page));
+    let page = suite.page.unwrap_or_default();
+    let read = || {
+        let text = fs::read_to_string(tool::root().join(page));
+        text.with_context(|| format!("{page} could not be read"))
+    };
     if record {
+        if suite.page.is_none() {
+            bail!("`{name}` is in no page: run it without `{RECORD}`");
+        }
         // Before a run of minutes, not after it.
         with_figures(&read()?, name, "", "")?;
     }
@@ -77,8 +82,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     }
     command.env(FIGURES, tool::root().join("docs/figures"));
     let figures = tool::output_shown(command)?;
-    fs::write(&page, with_figures(&read()?, name, &machine(), &figures)?)
-        .with_context(|| format!("{} could not be written", suite.page))
+    fs::write(tool::root().join(page), with_figures(&read()?, name, &machine(), &figures)?)
+        .with_context(|| format!("{page} could not be written"))
 }
 
 /// The page with the text between the marks of a suite replaced.

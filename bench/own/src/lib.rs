@@ -34,13 +34,23 @@ impl Clock for WithoutCounter {
     }
 }
 
-/// A generator on this host's clock, opened for all of its time field.
+/// A generator on this host's clock, opened for all of its time field under generator id 3, or the
+/// highest below it.
 ///
 /// # Panics
 ///
 /// If the layout has no room for the present, which the callers' layouts have.
-#[expect(clippy::expect_used, reason = "a benchmark stops at the first surprise")]
 pub fn generator(layout: Layout, guard: Guard) -> Arc<Generator> {
+    generator_of(layout, guard, 3 & layout.max_generator_id())
+}
+
+/// The same under this generator id.
+///
+/// # Panics
+///
+/// As [`generator`], or if the layout has no such generator id.
+#[expect(clippy::expect_used, reason = "a benchmark stops at the first surprise")]
+pub fn generator_of(layout: Layout, guard: Guard, generator_id: u64) -> Arc<Generator> {
     let format = Format::new(layout, 1, Format::DEFAULT.epoch_ms()).expect("a format");
     let clock = IdClock::start();
     let generator = match guard {
@@ -51,8 +61,7 @@ pub fn generator(layout: Layout, guard: Guard) -> Arc<Generator> {
         }
     };
     let end = Tick(layout.max_tick() + 1);
-    let window =
-        Window::new(layout, 3 & layout.max_generator_id(), Tick(0), end).expect("a window");
+    let window = Window::new(layout, generator_id, Tick(0), end).expect("a window");
     generator.open(window, u64::MAX).expect("an open generator");
     generator
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use snowlease_bench::{Guard, generator};
+use snowlease_bench::{Guard, generator, generator_of};
 use snowlease_lease::os;
 
 use crate::ROUNDS;
@@ -45,9 +45,15 @@ pub(crate) fn each_its_own() -> Table {
     let ours = |how, time, generator| {
         lane(about_ours(how, time), vec![own_handle(generator), own_handle(generator)])
     };
+    let apart = |how, time, guard| {
+        let of = |generator_id| call(generator_of(wide.layout(), guard, generator_id));
+        lane(about_ours(how, time), vec![of(2), of(3)])
+    };
     let lanes = vec![
         ours("own handle, counter", Time::EachCall, &precise),
         ours("own handle, ticking", Time::Thread, &ticking),
+        apart("counter", Time::EachCall, Guard::Counter),
+        apart("ticking", Time::Thread, Guard::Ticking),
         two(peers::ferroid_basic::<Wide>(2), peers::ferroid_basic::<Wide>(3)),
         two(peers::ferroid_atomic::<Wide>(2), peers::ferroid_atomic::<Wide>(3)),
         two(peers::snowflake_me(wide, 0), peers::snowflake_me(wide, 1)),
@@ -58,7 +64,7 @@ pub(crate) fn each_its_own() -> Table {
         two(peers::uuid_v7(), peers::uuid_v7()),
         two(peers::ulid_ordered(), peers::ulid_ordered()),
     ];
-    let title = "Two threads, a generator each (ours: a handle each), 41/2/20, both together";
+    let title = "Two threads, a generator each (own handle: on one), 41/2/20, both together";
     compare("two threads, each its own", title, "ns/id", lanes)
 }
 
