@@ -171,8 +171,8 @@ impl Connector {
     ///
     /// # Cost
     ///
-    /// A thread that wakes once a tick while ids are drawn, and not at all otherwise. A call costs
-    /// about a quarter of a precise one.
+    /// A thread that wakes once a tick while ids are drawn, and not at all otherwise. A call
+    /// reads no clock; `docs/compare.md` has figures.
     ///
     /// # Example
     ///

@@ -139,14 +139,7 @@ impl Pool {
     ///
     /// As [`Ids::next_ids`].
     pub fn next_ids(&self, n: usize) -> Result<Vec<Id>, Refusal> {
-        let mut answer = Err(Refusal::NoLease);
-        for member in self.own_first() {
-            answer = member.next_ids(n);
-            if matches!(answer, Ok(_) | Err(Refusal::BatchSize { .. })) {
-                break;
-            }
-        }
-        answer
+        self.batch(|member| member.next_ids(n))
     }
 
     /// Fills `ids` as [`next_ids`](Pool::next_ids) would, without allocating.
@@ -155,14 +148,7 @@ impl Pool {
     ///
     /// As [`Ids::next_ids_into`].
     pub fn next_ids_into(&self, ids: &mut [Id]) -> Result<(), Refusal> {
-        let mut answer = Err(Refusal::NoLease);
-        for member in self.own_first() {
-            answer = member.next_ids_into(ids);
-            if matches!(answer, Ok(()) | Err(Refusal::BatchSize { .. })) {
-                break;
-            }
-        }
-        answer
+        self.batch(|member| member.next_ids_into(ids))
     }
 
     /// One id of the first member that has one; else the member to wait for, and its refusal: the
@@ -177,6 +163,19 @@ impl Pool {
             }
         }
         Err(best.unwrap_or((&self.members[0], Refusal::NoLease)))
+    }
+
+    /// The answer of the first member that serves a batch, or of the last; a size that one refuses
+    /// all would.
+    fn batch<T>(&self, mut ask: impl FnMut(&Ids) -> Result<T, Refusal>) -> Result<T, Refusal> {
+        let mut answer = Err(Refusal::NoLease);
+        for member in self.own_first() {
+            answer = ask(member);
+            if matches!(answer, Ok(_) | Err(Refusal::BatchSize { .. })) {
+                break;
+            }
+        }
+        answer
     }
 
     /// All members, this thread's first.

@@ -42,6 +42,18 @@ fn assert_distinct(mut ids: Vec<Id>) {
     assert!(ids.is_sorted_by(|a, b| a < b), "an id was issued twice: {ids:?}");
 }
 
+/// The window of generator id 5 ends at tick 101, where that of 4 begins.
+fn assert_inside_each_window(ids: &[Id]) {
+    for id in ids {
+        let parts = tiny().decode(*id);
+        match parts.generator_id {
+            5 => assert!(parts.tick < Tick(101), "{parts:?} after its window"),
+            4 => assert!(parts.tick >= Tick(101), "{parts:?} before its window"),
+            other => panic!("generator id {other} was never leased"),
+        }
+    }
+}
+
 fn model(body: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(3));
@@ -120,14 +132,7 @@ fn loom_switch_beside_issue_stays_inside_each_window() {
         generator.open(window(tiny(), 4, 101, 200), u64::MAX).unwrap();
         let mut ids = take(&generator, 1);
         ids.extend(caller.join().unwrap());
-        for id in &ids {
-            let parts = tiny().decode(*id);
-            match parts.generator_id {
-                5 => assert!(parts.tick < Tick(101), "{parts:?} after its window"),
-                4 => assert!(parts.tick >= Tick(101), "{parts:?} before its window"),
-                other => panic!("generator id {other} was never leased"),
-            }
-        }
+        assert_inside_each_window(&ids);
         assert_distinct(ids);
     });
 }

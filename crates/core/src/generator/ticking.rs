@@ -84,7 +84,7 @@ impl Generator {
     ///
     /// # What it gives up
     ///
-    /// A call costs a quarter of a precise one, and learns of a new tick from the thread:
+    /// A call reads no clock, and learns of a new tick from the thread:
     ///
     /// * an id carries the tick that the thread last published, and so lags by the thread's wake
     ///   latency: some 50 µs on an idle core, more on a busy one (G3);

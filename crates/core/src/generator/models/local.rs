@@ -71,14 +71,7 @@ fn loom_switch_beside_local_stays_inside_each_window() {
         ids.extend(caller.join().unwrap());
         assert!(ids.is_sorted_by(|a, b| a < b), "the order broke at the switch: {ids:?}");
         ids.extend(take(&generator, 1));
-        for id in &ids {
-            let parts = tiny().decode(*id);
-            match parts.generator_id {
-                5 => assert!(parts.tick < Tick(101), "{parts:?} after its window"),
-                4 => assert!(parts.tick >= Tick(101), "{parts:?} before its window"),
-                other => panic!("generator id {other} was never leased"),
-            }
-        }
+        assert_inside_each_window(&ids);
         assert_distinct(ids);
     });
 }
